@@ -161,7 +161,7 @@ def _cvp_2() -> Reading:
         max(float(d["most_active"]) for d in line["directions"] if d["direction"].endswith("-en")) for line in used
     )
     figure = f"{own:.2%}, {target:.2%}: x{target / own:.2f}"
-    if any(line["options"].get("neighbours", True) for line in used):
+    if any(line["options"].get("neighbors", True) for line in used):
         return f"{figure}, of sets with tokens of the next clusters", None, used
     return figure, own <= 0.125 and target <= 0.175 and target / own >= 17.5 / 12.5, used
 

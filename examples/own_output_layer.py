@@ -1,7 +1,7 @@
 """An output layer of your own, by name: SVD-softmax (Shim et al. 2017, section 3) in NumPy.
 
 Registered once, it is a choice of `output_layer` wherever there is one: Translator, Generator, Scorer and Head.
-Low-rank logits of all tokens say which of them are likely; these take exact logits, and the normaliser takes both.
+Low-rank logits of all tokens say which of them are likely; these take exact logits, and the normalizer takes both.
 """
 
 from __future__ import annotations

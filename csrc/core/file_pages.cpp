@@ -74,7 +74,7 @@ void release_pages(const void* begin, const void* end) {
   const std::lock_guard lock(files().mutex);
   const File* file = files().of(begin);
   if (file == nullptr) return;
-  // Whole pages, including those shared with neighbouring tensors, which are in the file as well. A mapping begins on a
+  // Whole pages, including those shared with neighboring tensors, which are in the file as well. A mapping begins on a
   // page boundary.
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = std::max(reinterpret_cast<uintptr_t>(begin) / page * page, file->begin);

@@ -21,7 +21,7 @@ class FilePages {
 };
 
 // Random access to rows of a large matrix in a mapped file, by reading the file: access through the mapping would keep
-// each page, and the 15 neighbours that the system maps with it, in memory. Valid as long as the FilePages.
+// each page, and the 15 neighbors that the system maps with it, in memory. Valid as long as the FilePages.
 class FileRows {
  public:
   FileRows() = default;

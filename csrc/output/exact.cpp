@@ -40,20 +40,20 @@ void ExactLayer::for_each_row(const float* hidden, int64_t rows, Visit visit) co
   });
 }
 
-void ExactLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const {
+void ExactLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const {
   check_k(k, vocab());
   for_each_row(rows.hidden, rows.rows, [&](int64_t row, float* logits) {
-    // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
-    const float total = normalise ? table_->log_sum_exp(logits, vocab()) : 0.0f;
+    // Normalized before they are ranked: two logits may differ where their log probabilities are equal.
+    const float total = normalize ? table_->log_sum_exp(logits, vocab()) : 0.0f;
     rows.note(row, total, 0.0f);
-    for (int64_t v = 0; normalise && v < vocab(); ++v) logits[v] -= total;
+    for (int64_t v = 0; normalize && v < vocab(); ++v) logits[v] -= total;
     rank_logits(*table_, logits, vocab(), k, log_prob + row * k, token + row * k);
   });
 }
 
-void ExactLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+void ExactLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
-  if (!normalise) {
+  if (!normalize) {
     for (int64_t row = 0; row < rows.rows; ++row) {
       log_prob[row] = matrix().element(*table_, rows.hidden + row * dim(), token[row]);
     }

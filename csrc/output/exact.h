@@ -11,7 +11,7 @@
 
 namespace sharpbeam {
 
-class ExactLayer final : public NormalisingLayer {
+class ExactLayer final : public NormalizingLayer {
  public:
   // Packs `weight` [vocab, dim] with `bias` [vocab]; `deferred`: when it is first used, and shares the arrays, which
   // must not change. Throws std::invalid_argument if a size is < 1.
@@ -20,9 +20,9 @@ class ExactLayer final : public NormalisingLayer {
   int64_t vocab() const override { return vocab_; }
   int64_t dim() const override { return dim_; }
 
-  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override;
-  void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const override;
-  // The normalisers [rows], the log-sum-exp of all logits, of hidden vectors [rows, dim].
+  void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const override;
+  void score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const override;
+  // The normalizers [rows], the log-sum-exp of all logits, of hidden vectors [rows, dim].
   void totals(const float* hidden, int64_t rows, float* total) const;
 
  private:

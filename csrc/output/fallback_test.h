@@ -1,16 +1,16 @@
 // The tokens outside a row's set as a screen sees them: their mass, and whether the row should fall back to a layer
 // that scores all tokens.
 //
-// A row is uncertain where its set may lack a token that matters (margin test), or where its normaliser may be wrong
+// A row is uncertain where its set may lack a token that matters (margin test), or where its normalizer may be wrong
 // (mass test). With `log_mass` the log of the residual mass and `distance` that of the hidden vector to the center of
 // its cluster, it is certain where
 //
 //   max(k-th best logit, best logit - margin) - mass_weight * log_mass - distance_weight * distance >= threshold,
-//   log_mass - log normaliser <= max_log_share.
+//   log_mass - log normalizer <= max_log_share.
 //
 // The left side of the first is the lowest logit that matters less what tokens outside may reach: they may score higher
 // the more mass they have, and the farther the row is from those that the set was made from. What is wrong in the mass
-// is wrong in the normaliser by the share of the tokens outside. NaN fails both.
+// is wrong in the normalizer by the share of the tokens outside. NaN fails both.
 #pragma once
 
 #include <cstdint>

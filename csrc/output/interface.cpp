@@ -24,9 +24,9 @@ class RowRun final : public LayerRun {
   const RowLayer& layer_;
 };
 
-class Unnormalised final : public RowLayer {
+class Unnormalized final : public RowLayer {
  public:
-  explicit Unnormalised(const NormalisingLayer& layer) : layer_(layer) {}
+  explicit Unnormalized(const NormalizingLayer& layer) : layer_(layer) {}
   int64_t dim() const override { return layer_.dim(); }
   int64_t vocab() const override { return layer_.vocab(); }
   int64_t row_cost() const override { return layer_.row_cost(); }
@@ -38,13 +38,13 @@ class Unnormalised final : public RowLayer {
   }
 
  private:
-  const NormalisingLayer& layer_;
+  const NormalizingLayer& layer_;
 };
 
 }  // namespace
 
 std::unique_ptr<LayerRun> RowLayer::open() const { return std::make_unique<RowRun>(*this); }
 
-std::unique_ptr<RowLayer> NormalisingLayer::unnormalised() const { return std::make_unique<Unnormalised>(*this); }
+std::unique_ptr<RowLayer> NormalizingLayer::unnormalized() const { return std::make_unique<Unnormalized>(*this); }
 
 }  // namespace sharpbeam

@@ -16,7 +16,7 @@ namespace sharpbeam {
 struct BeamView {
   const double* score;  // [rows] sum of log probabilities so far; a candidate's is its row's plus its own
   int64_t width;
-  int64_t children;  // at most so many candidates of one row count
+  int64_t children;  // most candidates of one row that count
   int32_t eos;
   std::span<const char> excluded;  // [vocab] or empty: tokens that the search does not take
   const double* open = nullptr;    // [rows] how far each score may be off, against others of its request; null: exact
@@ -26,7 +26,7 @@ struct BeamView {
   }
 };
 
-// The normalisers that a layer took off the logits of its rows: to be filled in by layers whose normalisers are
+// The normalizers that a layer took off the logits of its rows: to be filled in by layers whose normalizers are
 // estimates, and by others that have the logits.
 struct Estimates {
   float* total;  // [rows]
@@ -44,7 +44,7 @@ struct LayerRows {
   const BeamView* beam = nullptr;  // needs `request`; a layer may return more than it says, and may ignore it
   const Estimates* estimates = nullptr;
 
-  // Notes a row's normaliser where it is asked for.
+  // Notes a row's normalizer where it is asked for.
   void note(int64_t row, float total, float error) const {
     if (estimates != nullptr) estimates->total[row] = total, estimates->error[row] = error;
   }
@@ -65,7 +65,7 @@ class LayerRun {
   virtual ~LayerRun() = default;
   virtual int64_t dim() const = 0;    // D
   virtual int64_t vocab() const = 0;  // V
-  // Whether normalisers are estimates with a stated error, and exact_totals are to be had.
+  // Whether normalizers are estimates with a stated error, and exact_totals are to be had.
   virtual bool estimates() const { return false; }
 
   // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
@@ -90,7 +90,7 @@ class LayerRun {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_log_prob(rows, token, log_prob);
   }
-  // The normalisers [rows] as the exact layer has them, of a run that estimates.
+  // The normalizers [rows] as the exact layer has them, of a run that estimates.
   void exact_totals(const LayerRows& rows, float* total) {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_exact_totals(rows, total);
@@ -128,16 +128,16 @@ class RowLayer : public OutputLayer {
   virtual bool estimates() const { return false; }
   virtual void exact_totals(const LayerRows&, float*) const {}
 
-  // The layer with exact logits in place of log probabilities (CUBE eq. 12); null where it cannot leave its normaliser
+  // The layer with exact logits instead of log probabilities (CUBE eq. 12); null if it cannot leave its normalizer
   // out. This layer has to outlive it.
-  virtual std::unique_ptr<RowLayer> unnormalised() const { return nullptr; }
+  virtual std::unique_ptr<RowLayer> unnormalized() const { return nullptr; }
 
   // A run in which all requests are alike.
   std::unique_ptr<LayerRun> open() const override;
 };
 
-// A RowLayer whose normaliser can be left out.
-class NormalisingLayer : public RowLayer {
+// A RowLayer whose normalizer can be left out.
+class NormalizingLayer : public RowLayer {
  public:
   void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const final {
     rank(rows, k, true, log_prob, token);
@@ -145,11 +145,11 @@ class NormalisingLayer : public RowLayer {
   void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const final {
     score(rows, token, true, log_prob);
   }
-  std::unique_ptr<RowLayer> unnormalised() const final;
+  std::unique_ptr<RowLayer> unnormalized() const final;
 
-  // topk and log_prob; without `normalise`, exact logits stand for log probabilities, in the order of the logits.
-  virtual void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const = 0;
-  virtual void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const = 0;
+  // topk and log_prob; without `normalize`, exact logits stand for log probabilities, in the order of the logits.
+  virtual void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const = 0;
+  virtual void score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const = 0;
 };
 
 }  // namespace sharpbeam

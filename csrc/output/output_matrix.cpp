@@ -116,9 +116,9 @@ float OutputMatrix::log_total(const float* hidden, float* out) const {
   return table_->log_sum_exp(out, vocab_);
 }
 
-float OutputMatrix::rank_all(const float* hidden, bool normalise, int64_t k, float* all, float* log_prob,
+float OutputMatrix::rank_all(const float* hidden, bool normalize, int64_t k, float* all, float* log_prob,
                              int32_t* token) const {
-  if (normalise) {
+  if (normalize) {
     const float total = log_total(hidden, all);
     rank_log_probs(*table_, all, nullptr, vocab_, total, k, log_prob, token);
     return total;
@@ -130,7 +130,7 @@ float OutputMatrix::rank_all(const float* hidden, bool normalise, int64_t k, flo
 
 void rank_log_probs(const Kernels& table, float* logits, const int32_t* tokens, int64_t count, float total, int64_t k,
                     float* log_prob, int32_t* token) {
-  // Normalised before they are ranked: two logits may differ where their log probabilities are equal.
+  // Normalized before they are ranked: two logits may differ where their log probabilities are equal.
   for (int64_t i = 0; i < count; ++i) logits[i] -= total;
   rank_logits(table, logits, count, k, log_prob, token);
   for (int64_t i = 0; tokens != nullptr && i < k; ++i) token[i] = tokens[token[i]];

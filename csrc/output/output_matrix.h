@@ -56,8 +56,8 @@ class OutputMatrix {
 
   // Log-sum-exp of the exact logits, which are written to `logits` [vocab].
   float log_total(const float* hidden, float* logits) const;
-  // The answer of ExactLayer for one hidden vector, with or without a normaliser; returns log_total, or 0 without.
-  float rank_all(const float* hidden, bool normalise, int64_t k, float* logits, float* log_prob, int32_t* token) const;
+  // The answer of ExactLayer for one hidden vector, with or without a normalizer; returns log_total, or 0 without.
+  float rank_all(const float* hidden, bool normalize, int64_t k, float* logits, float* log_prob, int32_t* token) const;
 
  private:
   void check_row(int64_t token) const;
@@ -95,7 +95,7 @@ void for_each_block(int64_t rows, int64_t floats, Visit visit, const int32_t* re
 void rank_log_probs(const Kernels& table, float* logits, const int32_t* tokens, int64_t count, float total, int64_t k,
                     float* log_prob, int32_t* token);
 
-// The k best of `logits` [n] as they are, without a normaliser; NaN first where all are NaN, which is a broken model's.
+// The k best of `logits` [n] as they are, without a normalizer; NaN first where all are NaN, which is a broken model's.
 void rank_logits(const Kernels& table, const float* logits, int64_t n, int64_t k, float* log_prob, int32_t* token);
 
 // A float that is at least x.

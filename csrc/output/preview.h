@@ -42,7 +42,7 @@ struct ProvenCounts {
   int64_t whole = 0;      // rows that took the exact logits of all tokens
 };
 
-class PreviewLayer final : public NormalisingLayer {
+class PreviewLayer final : public NormalizingLayer {
  public:
   // `weight` [vocab, dim] and `bias` [vocab] are shared, and must not change; the view is copied. `estimates`: whether
   // searches take exact normalisers where a decision needs them, for which all weights are packed at the first one.

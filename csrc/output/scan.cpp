@@ -63,7 +63,7 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   });
 }
 
-void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
+void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
                      int32_t* rescored) const {
   check_k(k, vocab());
   for_each_row(rows,
@@ -74,13 +74,13 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* lo
                  float log_total = 0.0f;
                  int64_t exact = vocab();
                  if (row.sound) {
-                   Candidates candidates(matrix_, hidden, logits, bound, k, normalise ? kRefined : 0, scratch);
-                   if (normalise) log_total = candidates.log_total();
+                   Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
+                   if (normalize) log_total = candidates.log_total();
                    exact = candidates.best(log_total, to, tokens);
-                   // The normaliser may be a little below the best logit, but no token is likelier than 1.
-                   for (int64_t i = 0; normalise && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
+                   // The normalizer may be a little below the best logit, but no token is likelier than 1.
+                   for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
                  } else {
-                   log_total = matrix_.rank_all(hidden, normalise, k, logits, to, tokens);
+                   log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
                  }
                  rows.note(index, log_total, 0.0f);
                  if (total != nullptr) total[index] = log_total;
@@ -88,9 +88,9 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* lo
                });
 }
 
-void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
-  if (!normalise) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
+  if (!normalize) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
   for_each_row(
       rows, [&](int64_t index, const Int8Hidden& row, const Bound& bound, float* logits, CandidateScratch& scratch) {
         const float* hidden = rows.hidden + index * dim();

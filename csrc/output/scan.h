@@ -1,5 +1,5 @@
 // The int8 scan: approximate logits of all tokens in one pass over their int8 rows, then exact ones of every token that
-// could be among the k best. The k best are the exact layer's, proven; the normaliser is approximate.
+// could be among the k best. The k best are the exact layer's, proven; the normalizer is approximate.
 // csrc/output/int8_bounds.h has the proof.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace sharpbeam {
 
-class ScanLayer final : public NormalisingLayer {
+class ScanLayer final : public NormalizingLayer {
  public:
   // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] is copied. `trust` multiplies A and B of the
   // bounds: 1 is proven, tests take less to see that the bound matters. Throws std::invalid_argument as OutputMatrix
@@ -25,15 +25,15 @@ class ScanLayer final : public NormalisingLayer {
 
   // log_prob = logit - total, at most 0, where total is the log-sum-exp of the int8 logits with the kRefined largest
   // replaced by exact ones; or of exact ones alone, where int8 is too coarse for the row (candidates.h).
-  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token) const override {
-    rank(rows, k, normalise, log_prob, token, nullptr, nullptr);
+  void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const override {
+    rank(rows, k, normalize, log_prob, token, nullptr, nullptr);
   }
-  void score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const override;
+  void score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const override;
 
-  // The same, for tests and reports: `total` [rows] gets the normaliser, 0 without `normalise`; `rescored` [rows] the
-  // number of tokens that took exact logits: the k largest, kRefined with `normalise` if that is more, and all that
+  // The same, for tests and reports: `total` [rows] gets the normalizer, 0 without `normalize`; `rescored` [rows] the
+  // number of tokens that took exact logits: the k largest, kRefined with `normalize` if that is more, and all that
   // could be among the k best; vocab where that is many. Either may be null.
-  void rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token, float* total,
+  void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 
   static constexpr int64_t kRefined = 16;

@@ -84,7 +84,7 @@ float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k,
 float ScreenLayer::rank_floats(const ScreenRow& row, int64_t k, float* log_prob, int32_t* token) const {
   const int64_t size = sets_.size(row.cluster), given = std::min(k, size);
   const float total = log_total(row);
-  // Normalised before they are ranked, as in the exact layer.
+  // Normalized before they are ranked, as in the exact layer.
   for (int64_t i = 0; i < size; ++i) row.logits[i] -= total;
   matrix_.table().top_k(row.logits, size, given, log_prob, token);
   for (int64_t i = 0; i < given; ++i) token[i] = sets_.set(row.cluster)[token[i]];
@@ -98,7 +98,7 @@ float ScreenLayer::rank_int8(const ScreenRow& row, const BestLogits& best, int64
   const int32_t* set = sets_.set(row.cluster);
   float* exact = reserved(own.exact, size);
   int32_t* found = reserved(own.found, 2 * size + kLanes);
-  // Exact logits for the best and for the others that may be among the k best. The normaliser takes the kRefined best
+  // Exact logits for the best and for the others that may be among the k best. The normalizer takes the kRefined best
   // ones, whatever k is.
   const BestLogits seeds{best.logit, best.place, std::min(best.count, std::max(k, kRefined))};
   for (int64_t i = 0; i < seeds.count; ++i) {

@@ -16,7 +16,7 @@ namespace sharpbeam {
 
 // With int8, clusters are chosen by int8 scores, and so are the tokens that may be among the best: these take exact
 // logits. Quantization errors are taken as random: their standard deviation follows from the sizes, and a token is left
-// out where its score would have to be wrong by kSure of them. So the k best of a set are the exact ones but for very
+// out where its score would have to be wrong by kSure of them. So the k best of a set are the exact ones except in very
 // rare cases, which the measured fidelity of a screen includes.
 class ScreenLayer final : public RowLayer {
  public:
@@ -45,7 +45,7 @@ class ScreenLayer final : public RowLayer {
   }
 
   // The features of the fallback test, into `features` [rows, kFeatures]: the best logit, the k-th best (-inf where
-  // there is none), the log of the residual mass, the distance to the center, and the log normaliser. Throws
+  // there is none), the log of the residual mass, the distance to the center, and the log normalizer. Throws
   // std::invalid_argument without a test.
   void features(const float* hidden, int64_t rows, float* features) const;
   static constexpr int64_t kFeatures = 5;
@@ -54,7 +54,7 @@ class ScreenLayer final : public RowLayer {
   int64_t rows_seen() const { return seen_.load(std::memory_order_relaxed); }
   int64_t rows_fallen_back() const { return fallen_back_.load(std::memory_order_relaxed); }
 
-  static constexpr int64_t kRefined = 8;  // best tokens whose exact logits go into the normaliser
+  static constexpr int64_t kRefined = 8;  // best tokens whose exact logits go into the normalizer
   static constexpr float kSure = 5.0f;
 
  private:
@@ -68,7 +68,7 @@ class ScreenLayer final : public RowLayer {
 
   // All that a ranking of the k best looks at, and at least the `least` best.
   BestLogits best(const ScreenRow& row, int64_t k, int64_t least) const;
-  // The k best into `log_prob` and `token`; returns the log normaliser. The row's logits are overwritten.
+  // The k best into `log_prob` and `token`; returns the log normalizer. The row's logits are overwritten.
   float rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob, int32_t* token) const;
   float rank_floats(const ScreenRow& row, int64_t k, float* log_prob, int32_t* token) const;
   float rank_int8(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob, int32_t* token) const;

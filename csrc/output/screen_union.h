@@ -15,7 +15,7 @@ namespace sharpbeam {
 
 // Clusters of all rows, a mask over the vocabulary, its compaction to ascending ids, one matmul over the rows of these
 // tokens, and a softmax over them; tokens outside have probability zero. Unlike every other layer, a row's answer
-// depends on the other rows of the call: their tokens are candidates of it, too, and count in its normaliser.
+// depends on the other rows of the call: their tokens are candidates of it, too, and count in its normalizer.
 class ScreenUnionLayer final : public RowLayer {
  public:
   // Shares `weight` [vocab, dim], which must not change; of `screen`, the clusters and their sets are copied, and the

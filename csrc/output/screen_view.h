@@ -8,7 +8,7 @@
 namespace sharpbeam {
 
 // The mass of the tokens outside a cluster's set: the sum of exp(weight . hidden + bias) over `components`. It
-// completes the normaliser. Without (weight null), tokens outside have probability zero.
+// completes the normalizer. Without (weight null), tokens outside have probability zero.
 struct ResidualView {
   const float* weight;  // [clusters, components, dim]
   const float* bias;    // [clusters, components]

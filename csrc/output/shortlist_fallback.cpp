@@ -38,7 +38,7 @@ class ShortlistFallbackLayer::Run final : public LayerRun {
   void set_floors(const LayerRows& rows, int64_t k, const float* log_prob, const int32_t* token);
   // The rows named by `falling_` of `rows`, gathered; with their part of the beam, if any.
   LayerRows gather(const LayerRows& rows, BeamView& beam);
-  void ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob, int32_t* token);
+  void ask(const LayerRows& part, int64_t k, bool normalize, float* log_prob, int32_t* token);
   void rank_again(int64_t k, float total, float* log_prob, int32_t* token);
 
   const Kernels& table() const { return layer_.sets_.table(); }
@@ -95,11 +95,11 @@ LayerRows ShortlistFallbackLayer::Run::gather(const LayerRows& rows, BeamView& b
 }
 
 // Into `found_` and `token_`, and on to the rows' places.
-void ShortlistFallbackLayer::Run::ask(const LayerRows& part, int64_t k, bool normalise, float* log_prob,
+void ShortlistFallbackLayer::Run::ask(const LayerRows& part, int64_t k, bool normalize, float* log_prob,
                                       int32_t* token) {
   float* found = reserved(found_, part.rows * k);
   int32_t* tokens = reserved(token_, part.rows * k);
-  layer_.fallback_->rank(part, k, normalise, found, tokens);
+  layer_.fallback_->rank(part, k, normalize, found, tokens);
   for (int64_t i = 0; i < part.rows; ++i) {
     const int64_t at = falling_[static_cast<size_t>(i)] * k;
     std::copy_n(found + i * k, k, log_prob + at);
@@ -195,8 +195,8 @@ ShortlistFallbackLayer::ShortlistFallbackLayer(Array weight, Array bias, int64_t
                                                const RowLayer* fallback, const Kernels& table)
     : sets_(std::move(weight), std::move(bias), vocab, dim, std::move(shortlist), table),
       test_(test, dim),
-      fallback_(dynamic_cast<const NormalisingLayer*>(fallback)) {
-  if (fallback_ == nullptr) throw std::invalid_argument("fallback is a layer that cannot leave its normaliser out");
+      fallback_(dynamic_cast<const NormalizingLayer*>(fallback)) {
+  if (fallback_ == nullptr) throw std::invalid_argument("fallback is a layer that cannot leave its normalizer out");
   if (fallback->vocab() != vocab || fallback->dim() != dim) {
     throw std::invalid_argument("fallback is for [" + std::to_string(fallback->vocab()) + ", " +
                                 std::to_string(fallback->dim()) + "]; it must be for the same output matrix");

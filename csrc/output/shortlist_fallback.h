@@ -11,13 +11,13 @@
 
 namespace sharpbeam {
 
-// Candidates and normalisers of rows of which the test is sure are those of their sets. Where the mass outside is too
-// uncertain for a normaliser, the whole answer is the other layer's; where a token outside may be among
-// the best, or reach the search's floor, the tokens are the other layer's, with exact logits and the test's normaliser.
+// Candidates and normalizers of rows of which the test is sure are those of their sets. Where the mass outside is too
+// uncertain for a normalizer, the whole answer is the other layer's; where a token outside may be among
+// the best, or reach the search's floor, the tokens are the other layer's, with exact logits and the test's normalizer.
 class ShortlistFallbackLayer final : public OutputLayer {
  public:
   // As ShortlistLayer; `fallback` answers the rows of which the test is not sure, and has to outlive the layer. Throws
-  // std::invalid_argument for a fallback of other sizes, or that cannot leave its normaliser out.
+  // std::invalid_argument for a fallback of other sizes, or that cannot leave its normalizer out.
   ShortlistFallbackLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist,
                          const ShortlistTestView& test, const RowLayer* fallback, const Kernels& table);
 
@@ -33,7 +33,7 @@ class ShortlistFallbackLayer final : public OutputLayer {
   class Run;
   ShortlistLayer sets_;
   ShortlistTest test_;
-  const NormalisingLayer* fallback_;
+  const NormalizingLayer* fallback_;
   mutable std::atomic<int64_t> seen_{0}, fallen_back_{0};
 };
 

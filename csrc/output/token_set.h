@@ -1,4 +1,4 @@
-// Candidates from the logits of a set of tokens, normalised over the set: tokens outside have probability zero.
+// Candidates from the logits of a set of tokens, normalized over the set: tokens outside have probability zero.
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,7 @@ class PythonForward : public Forward {
   }
 
   nanobind::object step_, topk_, log_prob_, contiguous_, hidden_, held_;
-  LayerRun *native_ = nullptr, *layer_ = nullptr;  // held_, and the same where its normalisers are estimates
+  LayerRun *native_ = nullptr, *layer_ = nullptr;  // held_, and the same where its normalizers are estimates
   int64_t dim_ = 0;
 };
 

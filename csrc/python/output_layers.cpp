@@ -132,7 +132,7 @@ FloatArray log_prob(const RowLayer& self, Floats hidden, Ids token) {
 
 // (log_prob, token, total, tokens that took exact logits)
 Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const ScanLayer& self, Floats hidden, int64_t k,
-                                                             bool normalise) {
+                                                             bool normalize) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const size_t rows = hidden.shape(0), width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({rows, width});
@@ -141,7 +141,7 @@ Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const ScanLayer& se
   auto count = new_array<int32_t>({rows});
   {
     const WithoutGil released;
-    self.rank({x, static_cast<int64_t>(rows)}, k, normalise, log_prob.data, token.data, total.data, count.data);
+    self.rank({x, static_cast<int64_t>(rows)}, k, normalize, log_prob.data, token.data, total.data, count.data);
   }
   return nb::make_tuple(log_prob.array, token.array, total.array, count.array);
 }
@@ -192,7 +192,7 @@ void bind_interface(nb::module_& module) {
       .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a, "floor"_a = nb::none(),
            "Write the k best tokens of each row of hidden [R, D] into log_prob and token [R, k].")
       .def("log_prob", &log_prob, "hidden"_a, "token"_a, "Log probability [R] of a token of each row.")
-      .def("unnormalised", &RowLayer::unnormalised, nb::keep_alive<0, 1>(),
+      .def("unnormalized", &RowLayer::unnormalized, nb::keep_alive<0, 1>(),
            "The layer with logits for log probabilities; None where it has none.");
 }
 
@@ -201,8 +201,8 @@ void bind_layers(nb::module_& module) {
       .def("__init__", &construct_exact, "weight"_a, "bias"_a, "isa"_a = "auto", "deferred"_a = false);
   nb::class_<ScanLayer, RowLayer>(module, "ScanLayer")
       .def("__init__", &construct_scan, "weight"_a, "bias"_a, "isa"_a = "auto", "trust"_a = 1.0f)
-      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true,
-           "log_prob, token, normaliser, and how many tokens took exact logits.");
+      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalize"_a = true,
+           "log_prob, token, normalizer, and how many tokens took exact logits.");
   nb::class_<SuppressedLayer, OutputLayer>(module, "SuppressedLayer")
       .def("__init__", &construct_suppressed, "layer"_a, "suppressed"_a, nb::keep_alive<1, 2>());
   nb::class_<LayerByLanguage, OutputLayer>(module, "LayerByLanguage")

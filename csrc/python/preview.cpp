@@ -36,9 +36,9 @@ void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Flo
                           {share, exact, refined, summed, near, far, spread, unsure}, estimates, table_named(isa));
 }
 
-// (log_prob, token, normaliser, counts); with request, score, width and eos as a beam search asks.
+// (log_prob, token, normalizer, counts); with request, score, width and eos as a beam search asks.
 Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> topk_details(
-    const PreviewLayer& self, Floats hidden, int64_t k, bool normalise, std::optional<Ids> request,
+    const PreviewLayer& self, Floats hidden, int64_t k, bool normalize, std::optional<Ids> request,
     std::optional<Scores> score, int64_t width, int32_t eos, std::optional<Floats> floor) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const auto count = static_cast<int64_t>(hidden.shape(0));
@@ -58,7 +58,7 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   ProvenCounts counts;
   {
     const WithoutGil released;
-    self.rank(rows, k, normalise, log_prob.data, token.data, total.data, counts);
+    self.rank(rows, k, normalize, log_prob.data, token.data, total.data, counts);
   }
   nb::dict found;
   found["rows"] = counts.rows;
@@ -71,7 +71,7 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   return nb::make_tuple(log_prob.array, token.array, total.array, found);
 }
 
-Tuple<FloatArray, int64_t, int64_t> normalisers(const PreviewLayer& self, Floats hidden, float share, float exact,
+Tuple<FloatArray, int64_t, int64_t> normalizers(const PreviewLayer& self, Floats hidden, float share, float exact,
                                                 float refined, float summed, double near, double far) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   auto total = new_array<float>({hidden.shape(0)});
@@ -89,11 +89,11 @@ void bind(nb::module_& module) {
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
            "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
            "refined"_a, "summed"_a, "near"_a, "far"_a, "spread"_a, "unsure"_a, "estimates"_a, "isa"_a = "auto")
-      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalise"_a = true, "request"_a = nb::none(),
+      .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalize"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
-           "log_prob, token, normaliser, and counts: rows, and tokens that each stage left.")
-      .def("normalisers", &normalisers, "hidden"_a, "share"_a, "exact"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
-           "The normaliser [R] of each row by another choice, how many tokens were looked up, and how many of them "
+           "log_prob, token, normalizer, and counts: rows, and tokens that each stage left.")
+      .def("normalizers", &normalizers, "hidden"_a, "share"_a, "exact"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
+           "The normalizer [R] of each row by another choice, how many tokens were looked up, and how many of them "
            "exactly.");
 }
 

@@ -123,7 +123,7 @@ void bind(nb::module_& module) {
            "fallback_k"_a = 0, "margin"_a = 0.0f, "mass_weight"_a = 0.0f, "distance_weight"_a = 0.0f,
            "threshold"_a = 0.0f, "max_log_share"_a = 0.0f, nb::keep_alive<1, 10>())
       .def("features", &features, "hidden"_a,
-           "[R, 5]: best logit, k-th best, log of the residual mass, distance to the center, log normaliser.")
+           "[R, 5]: best logit, k-th best, log of the residual mass, distance to the center, log normalizer.")
       .def("assign", &assign, "hidden"_a, "The cluster [R] of each row.")
       .def_prop_ro("rows_seen", &ScreenLayer::rows_seen)
       .def_prop_ro("rows_fallen_back", &ScreenLayer::rows_fallen_back)

@@ -1,5 +1,5 @@
 // The decisions of a beam search whose scores rest on estimates: where two hypotheses are closer than the errors that
-// are stated, exact normalisers of what only one of them went through decide. So the answers are those of exact scores
+// are stated, exact normalizers of what only one of them went through decide. So the answers are those of exact scores
 // wherever the stated errors hold, and sums of them stay within the root of the sum of their squares.
 #include <algorithm>
 #include <cmath>
@@ -128,7 +128,7 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
   if (open_.marked()) settle(rows, {&request, 1});
 }
 
-// Exact normalisers of all that is marked, into everything of `requests` that rests on it.
+// Exact normalizers of all that is marked, into everything of `requests` that rests on it.
 void BeamSearch::settle(const RowView& rows, std::span<const RequestRows> requests) {
   const int64_t k = static_cast<int64_t>(token_.size()) / rows.rows;
   work_.settled += open_.settle(*forward_);

@@ -275,7 +275,7 @@ void Constraints::check(const RowView& rows, int64_t k, const float* log_prob) c
   for (int64_t row = 0; row < rows.rows; ++row)
     if (log_prob[row * k] > 0.0f)
       throw BrokenModel("the model gave a log probability of " + std::to_string(log_prob[row * k]) +
-                        ", above 0: its output layer is not normalised, so early_stopping \"proven\" proves nothing. "
+                        ", above 0: its output layer is not normalized, so early_stopping \"proven\" proves nothing. "
                         "Choose another early_stopping.");
 }
 

@@ -3,9 +3,9 @@
 // In this order:
 // * No log probability may be NaN or +inf, nor above 0 where the stop rule's proof needs sums that only fall.
 // * repetition_penalty p multiplies the log probability of every token that is in the row, once, however often it is
-//   there (Keskar et al. 2019), and nothing is normalised again: as in Hugging Face's beam search. In greedy search and
+//   there (Keskar et al. 2019), and nothing is normalized again: as in Hugging Face's beam search. In greedy search and
 //   in sampling it is the logit, as there: multiplied by p where it is negative, divided by p where it is positive.
-//   CTranslate2 always takes the logit. A layer that does not have the normaliser of a row gives log probabilities.
+//   CTranslate2 always takes the logit. A layer that does not have the normalizer of a row gives log probabilities.
 // * no_repeat_ngram_size n forbids a token that would complete an n-gram which is in the row (Paulus et al. 2018).
 // * Before min_length tokens no hypothesis ends.
 // * prefix_bias_beta (as in CTranslate2; Arivazhagan et al. 2020): while a hypothesis is the beginning of its request's
@@ -41,7 +41,7 @@
 
 namespace sharpbeam {
 
-// A log probability that cannot be one: the weights are broken, or the output layer is not normalised.
+// A log probability that cannot be one: the weights are broken, or the output layer is not normalized.
 struct BrokenModel : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -52,21 +52,21 @@ class Constraints {
   // Leaves the best `keep` candidates of each row.
   Constraints(const SearchOptions& options, int64_t keep);
 
-  // Whether logits are penalised: then `apply` needs what was taken off them.
+  // Whether logits are penalized: then `apply` needs what was taken off them.
   bool takes_totals() const { return options_.repetition_penalty > 1.0f && !options_.keeps_beam(); }
 
   // How many candidates of each of these rows the output layer has to find. To be asked first in a step.
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
 
-  // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, where the output
-  // layer did not find it: in the place of the last one. Asks for what the next tokens of phrases add. Throws
+  // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, if the output
+  // layer did not find it: instead of the last one. Asks for what the next tokens of phrases add. Throws
   // BrokenModel.
   void complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token, float* log_prob);
   // Whether a row has one candidate, whose log probability is not the output layer's.
   bool forces(int64_t row) const;
 
   // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
-  // while the arrays are. `total` [R] or null: the normalisers, where logits are penalised. Throws BrokenModel.
+  // while the arrays are. `total` [R] or null: the normalizers, where logits are penalized. Throws BrokenModel.
   Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,
                    const float* total = nullptr);
 
@@ -92,7 +92,7 @@ class Constraints {
     bool last;                             // whether it has all tokens but one of those that it may have
     const Phrases* phrases;                // those of its request, if it has any
     int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
-    float total;                           // its normaliser, where logits are penalised; 0 elsewhere
+    float total;                           // its normalizer, where logits are penalized; 0 elsewhere
   };
   static constexpr int32_t kNone = -1;
 

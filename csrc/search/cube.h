@@ -6,7 +6,7 @@
 //    column j make an item, with the score of the row plus the log probability of the column: exact for the first row,
 //    else a guess.
 // 2. Items are taken from the best one down. The paper pops them from a heap, into which the right and the lower
-//    neighbour of each popped one are pushed; rows and columns are sorted, so that is the order of the scores
+//    neighbor of each popped one are pushed; rows and columns are sorted, so that is the order of the scores
 //    themselves, and a sort gives the same items (equal ones by row, then column).
 // 3. "approximate" (the paper's ACP): the items are the candidates of beam search (search/beam.h), with their guesses
 // as
@@ -49,7 +49,7 @@ class CubeSearch : public BeamSearch {
   int64_t speaker_of(int64_t row) const { return speaker_[run_of_[row]]; }
 
   std::vector<int32_t> ran_;      // [G] rows that were run
-  std::vector<int32_t> run_of_;   // [R] which of these was run in place of each row
+  std::vector<int32_t> run_of_;   // [R] which of these was run instead of each row
   std::vector<int32_t> speaks_;   // [A] which of these the output layer is asked about
   std::vector<int32_t> speaker_;  // [G] which of those speaks for each row that was run
   std::vector<int64_t> items_;    // [n] places in the flat [R, k]

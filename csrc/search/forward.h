@@ -38,21 +38,21 @@ class Forward {
   // new states in `states` [rows].
   virtual const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                             int32_t* states) = 0;
-  // Whether normalisers are estimates: LayerRun.
+  // Whether normalizers are estimates: LayerRun.
   virtual bool estimates() const { return false; }
   // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k]. Where
-  // `beam` is not null, those that it can use are enough. `estimates` is null unless normalisers are some.
+  // `beam` is not null, those that it can use are enough. `estimates` is null unless normalizers are some.
   virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                     const Estimates* estimates, float* log_prob, int32_t* token) = 0;
   // The log probability [rows] of one token [rows] for each hidden vector [rows, D].
   virtual void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                         const Estimates* estimates, float* log_prob) = 0;
-  // The exact normalisers [rows], where they are estimates.
+  // The exact normalizers [rows], where they are estimates.
   virtual void exact_totals(const float*, const int32_t*, int64_t, float*) {}
-  // topk and log_prob with exact normalisers; return how many rows took a sum for it, since theirs was an estimate.
+  // topk and log_prob with exact normalizers; return how many rows took a sum for it, since theirs was an estimate.
   int64_t exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                      float* log_prob, int32_t* token);
-  // topk with exact normalisers, which are put into `total` [rows] where the layer has them, else 0.
+  // topk with exact normalizers, which are put into `total` [rows] where the layer has them, else 0.
   int64_t topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
                           int32_t* token, float* total);
   int64_t exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
@@ -67,7 +67,7 @@ class Forward {
   std::vector<float> total_, error_, exact_;  // [R]
 };
 
-// A log probability whose normaliser was too large by `by`.
+// A log probability whose normalizer was too large by `by`.
 inline float settled(float log_prob, double by) {
   return std::min(static_cast<float>(static_cast<double>(log_prob) + by), 0.0f);
 }

@@ -61,7 +61,7 @@ void OpenScores::for_each_between(int32_t a, int32_t b, Visit visit) const {
     const bool siblings = a != TokenTree::kRoot && b != TokenTree::kRoot && tree_.open(a) == tree_.open(b);
     for (int32_t* each : {&a, &b}) {
       if (*each == TokenTree::kRoot) continue;
-      if (!siblings) visit(tree_.open(*each));  // else of one row, whose normaliser both have
+      if (!siblings) visit(tree_.open(*each));  // else of one row, whose normalizer both have
       *each = tree_.parent(*each);
     }
   }

@@ -1,9 +1,9 @@
-// Scores that rest on estimated normalisers (LayerRun::estimates), and exact ones where a decision needs them.
+// Scores that rest on estimated normalizers (LayerRun::estimates), and exact ones where a decision needs them.
 //
-// A row's normaliser is taken off all its candidates, so it is one unknown for all hypotheses that go through that row:
+// A row's normalizer is taken off all its candidates, so it is one unknown for all hypotheses that go through that row:
 // an estimate, and how far it may be off. Of two hypotheses that took the same steps since, scores differ by what they
 // seem to differ by, give or take the errors of the rows that only one of them went through. Where that does not
-// settle which is better, exact normalisers of those rows do: many in one call, since that is what makes them cheap.
+// settle which is better, exact normalizers of those rows do: many in one call, since that is what makes them cheap.
 //
 // Errors of rows are nearly independent: the sum of some is taken to be at most the root of the sum of their squares.
 // A row states twice the largest error of a sample; the largest sums that were measured are .6 to .8 of that root.
@@ -27,10 +27,10 @@ class OpenScores {
   // A step's rows: what the layer fills in, and how far the scores of rows may be off against others of their request.
   Estimates* begin(const RowView& rows, const std::vector<RequestRows>& requests);
   const double* spread() const { return spread_.data(); }           // [R]
-  double error(int64_t row) const { return error_of(place(row)); }  // of a row's own normaliser
+  double error(int64_t row) const { return error_of(place(row)); }  // of a row's own normalizer
   // Keeps what a step's rows rest on: their hidden vectors [R, dim].
   void keep(const RowView& rows, const std::vector<RequestRows>& requests, const float* hidden, int64_t dim);
-  // A row whose candidates do not rest on its normaliser.
+  // A row whose candidates do not rest on its normalizer.
   void close(int64_t row) { place_[static_cast<size_t>(row)] = TokenTree::kSettled; }
   // A step whose scores are all exact.
   void rest() { place_.clear(); }
@@ -53,7 +53,7 @@ class OpenScores {
   void mark_row(int64_t row) { mark_place(place(row)); }
   bool marked() const { return !marked_.empty(); }
 
-  // Takes the exact normalisers of what is marked, and returns how many; then `correct` puts scores right, and `done`
+  // Takes the exact normalizers of what is marked, and returns how many; then `correct` puts scores right, and `done`
   // forgets the marks.
   int64_t settle(Forward& forward);
   // The log probabilities of a row's k candidates.

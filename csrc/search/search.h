@@ -109,7 +109,7 @@ class Search {
   std::vector<int32_t> states_;        // [R] handles of the new states
   std::vector<int32_t> token_;         // [R, k] from the output layer
   std::vector<float> log_prob_;        // [R, k]
-  std::vector<float> total_;           // [R] normalisers, where logits are penalised
+  std::vector<float> total_;           // [R] normalizers, where logits are penalized
   Candidates candidates_{};
   OpenScores open_{tree_};
   Forward* forward_ = nullptr;

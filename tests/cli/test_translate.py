@@ -165,7 +165,7 @@ def test_cube_pruning_says_its_merging_rate(call: Run, tiny_model: Path, text: P
     flags = ("--cube-pruning", "approximate", "--beam-size", 12, "--max-length", 12, "--stats")
     every = call("translate", tiny_model, text, *flags)
     assert json.loads(every.err)["merging_rate"] > 1.05
-    raw = call("translate", tiny_model, text, *flags, "--no-normalise")
+    raw = call("translate", tiny_model, text, *flags, "--no-normalize")
     assert json.loads(raw.err)["merging_rate"] > 1.05
     assert raw.out != every.out
 

@@ -76,12 +76,12 @@ def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     exact, proven = ExactLayer.build(weight, bias), PreviewLayer.build(weight, bias, preview)
     scan = ScanLayer.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
-    # By their logits: a rounded difference to a normaliser may be equal for two words where logits are not.
-    raw, bare = exact.unnormalised(), proven.unnormalised()
-    wrong = differences(raw, {"proven": bare, "scan": scan.unnormalised()}, hidden)
+    # By their logits: a rounded difference to a normalizer may be equal for two words where logits are not.
+    raw, bare = exact.unnormalized(), proven.unnormalized()
+    wrong = differences(raw, {"proven": bare, "scan": scan.unnormalized()}, hidden)
     for name, (w, b, rows) in hard(layer).items():
-        one = ExactLayer.build(w, b).unnormalised()
-        other = PreviewLayer.build(w, b, preview).unnormalised()
+        one = ExactLayer.build(w, b).unnormalized()
+        other = PreviewLayer.build(w, b, preview).unnormalized()
         wrong |= differences(one, {f"proven, {name}": other}, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
     if timed and not any(wrong.values()):
@@ -90,12 +90,12 @@ def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
             "exact": exact,
             "scan": scan,
             "proven": bare,
-            "proven, normalised": proven,
+            "proven, normalized": proven,
         }
         figures["times"] = {str(rows): _times(layers, layer.test.hidden, rows) for rows in (1, 5)}
     some = hidden[:TOTALS]
     off = proven.topk(some, 1).log_prob - exact.topk(some, 1).log_prob  # the logits are the same
-    figures["normaliser"] = {"mean": float(np.abs(off).mean()), "largest": float(np.abs(off).max())}
+    figures["normalizer"] = {"mean": float(np.abs(off).mean()), "largest": float(np.abs(off).max())}
     vocab, width = weight.shape
     figures["coordinates"] = round(float(preview.coordinates.mean()), 1)
     options = {"model": layer.name, "vocab": vocab, "width": width, "quick": quick}

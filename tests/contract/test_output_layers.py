@@ -25,7 +25,7 @@ from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 LAYERS = (*output_layers(), *VARIANTS)
 VOCAB, WIDTH = 130, 21  # neither is a multiple of a panel or of a vector register
 REQUESTS = made_requests(4)
-# The error of a normaliser that is not exact, on noise, where no few tokens have most of the mass: at most three times
+# The error of a normalizer that is not exact, on noise, where no few tokens have most of the mass: at most three times
 # what was measured.
 NORMALIZER = {"scan": 2.5e-3, "preview": 0.028, "preview below 1": 0.028, "screen": 1e-3, "screen alone": 5e-3}
 PROVEN = ("exact", "scan", "preview")  # of all tokens, the exact layer's best
@@ -101,7 +101,7 @@ def test_forced_scores_have_the_bits_of_candidates(name):
 
 @every_layer
 def test_logits_of_candidates_are_exact(name):
-    """Two log probabilities of a row differ as the exact logits do, whatever the normaliser."""
+    """Two log probabilities of a row differ as the exact logits do, whatever the normalizer."""
     layer, (hidden, request) = made(name), rows_of(40)
     logits = _core.Linear(normal(1, VOCAB, WIDTH), normal(2, VOCAB)).apply(hidden)
     top = opened(layer, REQUESTS).topk(hidden, 10, request)
@@ -127,10 +127,10 @@ def test_a_full_budget_is_the_exact_layer(name):
 
 @pytest.mark.parametrize("measured", [False, True])
 @pytest.mark.parametrize("left_out", [{"near": 0.0}, {"summed": 0.0}, {"exact": 0.0, "refined": 0.0}], ids=str)
-def test_the_tolerance_shows_a_normaliser_that_leaves_out_a_part_of_the_sum(left_out, measured):
+def test_the_tolerance_shows_a_normalizer_that_leaves_out_a_part_of_the_sum(left_out, measured):
     artifacts, (hidden, request) = MadeArtifacts(normal(1, VOCAB, WIDTH), normal(2, VOCAB)), rows_of(60)
     sound = artifacts.preview()
-    broken = replace(sound, normalisers=tuple(replace(one, **left_out) for one in sound.normalisers))
+    broken = replace(sound, normalizers=tuple(replace(one, **left_out) for one in sound.normalizers))
     wanted = made("exact").open().topk(hidden, 10, request)
     errors = []
     for preview in (sound, broken):

@@ -27,7 +27,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 def test_a_registered_layer_is_a_choice(example: dict[str, Any], tiny_model: Path, sentences: list[str]) -> None:
     """The preview has all of the tiny model's coordinates, so that the answers are those of the exact layer."""
     translator = Translator(tiny_model)
-    for options in ({"beam_size": 1}, {"beam_size": 3, "num_hypotheses": 2}, {"beam_size": 3, "normalise": True}):
+    for options in ({"beam_size": 1}, {"beam_size": 3, "num_hypotheses": 2}, {"beam_size": 3, "normalize": True}):
         options |= {"return_scores": True}
         exact = translator.translate(sentences[:6], max_length=12, **options)
         own = translator.translate(sentences[:6], max_length=12, **options, output_layer="svd")
@@ -37,8 +37,8 @@ def test_a_registered_layer_is_a_choice(example: dict[str, Any], tiny_model: Pat
     wanted = translator.score(sentences[:3], [t.text for t in exact[:3]])
     assert [t.score for t in scored] == pytest.approx([t.score for t in wanted], abs=1e-4)
     assert "svd" in str(DecodeOptions.of(output_layer="svd"))
-    with pytest.raises(OptionError, match="normalise is False; it must be true with output_layer svd"):
-        translator.translate(sentences[:1], output_layer="svd", normalise=False)
+    with pytest.raises(OptionError, match="normalize is False; it must be true with output_layer svd"):
+        translator.translate(sentences[:1], output_layer="svd", normalize=False)
 
 
 def test_it_serves_a_foreign_output_matrix(example: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-// Beam search over estimated normalisers: the answers of exact ones, however the estimates are off within their errors,
+// Beam search over estimated normalizers: the answers of exact ones, however the estimates are off within their errors,
 // where the sum of some is within the root of the sum of the squares of what is stated.
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr float kStated = 3.5f;  // times the errors: what all rows of both of t
 enum class Off { kNowhere, kHigh, kLow, kBoth };
 
 // The state is a hash of all tokens so far; the log probability of a token is a hash of it and the state. No two are
-// equal. Normalisers are estimated as 0 and some error.
+// equal. Normalizers are estimated as 0 and some error.
 struct EstimatingForward : Forward {
   EstimatingForward(Off how, float share) : off(how), stated(share) {}
   int64_t dim() const override { return 1; }

@@ -1,4 +1,4 @@
-// The LSTM models, for translation and language modelling: the tests of model.h.
+// The LSTM models, for translation and language modeling: the tests of model.h.
 #include <string>
 
 #include "model.h"

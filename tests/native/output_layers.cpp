@@ -89,7 +89,7 @@ void test_shape(int64_t rows, int64_t dim, int64_t vocab, int64_t k) {
     test_layer(*weights.exact(*name, true), hidden, k, exact, *name);
     test_layer(*weights.scan(*name), hidden, k, scan, *name);
     const std::unique_ptr<RowLayer> one = weights.exact(*name), other = weights.scan(*name);
-    const Answer logits(*one->unnormalised(), hidden, k), same_logits(*other->unnormalised(), hidden, k);
+    const Answer logits(*one->unnormalized(), hidden, k), same_logits(*other->unnormalized(), hidden, k);
     CHECK(logits == same_logits, *name, vocab);
   }
 }

@@ -160,7 +160,7 @@ double sum(const std::vector<float>& values) {
 void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<int32_t> prefix = {}) {
   const std::unique_ptr<Search> search = make(options);
   constexpr int32_t kRequests = 9;
-  const bool penalised =
+  const bool penalized =
       options.repetition_penalty > 1.0f || options.prefix_bias_beta > 0.0;  // not the sum of the path
   const bool guessed = options.cube_pruning == CubePruning::kApproximate;
   ToyForward forward;
@@ -186,7 +186,7 @@ void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<i
       const Path path = path_of(*search, rows.node[row]);
       CHECK(path.first.back() == rows.token[row], "any", step);
       CHECK(static_cast<int64_t>(path.first.size()) == rows.length[row], "any", step);
-      CHECK(penalised || sum(path.second) == rows.score[row], "any", step);
+      CHECK(penalized || sum(path.second) == rows.score[row], "any", step);
       sound(path, rows.request[row]);
     }
     for (const Done& done : search->done()) {
@@ -194,7 +194,7 @@ void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<i
       CHECK(!done.answers.empty() && done.answers.size() <= 2, "any", step);
       for (const Finished& answer : done.answers) {
         const Path path = path_of(*search, answer.node);
-        CHECK(penalised || sum(path.second) == answer.log_prob, "any", step);
+        CHECK(penalized || sum(path.second) == answer.log_prob, "any", step);
         sound(path, done.request);
       }
       for (int32_t request : rows.request) CHECK(request != done.request, "any", step);

@@ -163,21 +163,21 @@ def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -
     assert answers[0] != answers[1]
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("build", [ExactLayer.build, ScanLayer.build])
-def test_a_greedy_penalty_is_one_of_logits_as_in_generate(marian, build: Callable[..., Any], normalise: bool) -> None:
+def test_a_greedy_penalty_is_one_of_logits_as_in_generate(marian, build: Callable[..., Any], normalize: bool) -> None:
     draw = np.random.default_rng(8)
     bias = np.full(VOCAB, 3.0, np.float32)  # so that some logits are positive, and some negative
     bias[[PAD, EOS]] = -1e3, -1.0  # Hugging Face counts the start token among the words of a row
     before = marian.final_logits_bias.clone()
     marian.final_logits_bias[0] = torch.tensor(bias)
     layer = build(marian.lm_head.weight.numpy().copy(), bias)
-    layer = layer if normalise else layer.unnormalised()
+    layer = layer if normalize else layer.unnormalized()
     answers = set()
     for penalty in (1.0, 1.4):
         for index in range(8):
             request = Request(0, np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32))
-            options = SearchOptions(beam_size=1, max_length=12, return_scores=normalise, repetition_penalty=penalty)
+            options = SearchOptions(beam_size=1, max_length=12, return_scores=normalize, repetition_penalty=penalty)
             search = BeamSearch(options, PAD, EOS, VOCAB)
             found = dict(decode(MarianDecoding(marian), layer, search, FixedBatches(RequestQueue([request]))))
             given = marian.generate(

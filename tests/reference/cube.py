@@ -25,7 +25,7 @@ def cube_items(
     prefix: tuple[int, ...],
     vector: Vector | None,
 ) -> list[Beam]:
-    """Candidates by cube pruning (CUBE section 3.4): sub-cubes, a heap of their items, its neighbours pushed."""
+    """Candidates by cube pruning (CUBE section 3.4): sub-cubes, a heap of their items, its neighbors pushed."""
     ran = list(range(len(running)))  # for each row the one that was run in its place
     if options.merge_by in ("word", "both"):
         ran = [[other.tokens[-1:] for other in running].index(beam.tokens[-1:]) for beam in running]

@@ -42,7 +42,7 @@ class ToyDecoding(Decoding):
         assert request.dtype == state.dtype == token.dtype == np.int32
         rows = []
         for r, s, t in zip(request.tolist(), state.tolist(), token.tolist(), strict=True):
-            # one product for each row: what a row says must not depend on its neighbours
+            # one product for each row: what a row says must not depend on its neighbors
             rows.append(np.tanh(self.model.recurrent @ self.states[s] + self.model.target[t] + self.sources[r]))
         return np.stack(rows).astype(np.float32), self._keep(rows)
 

@@ -30,7 +30,7 @@ class Setting:
 
     def choices(self, beam: int) -> Options:
         """The options of a translation."""
-        return self.options | {"beam_size": beam, "normalise": self.normalized, "return_scores": True}
+        return self.options | {"beam_size": beam, "normalize": self.normalized, "return_scores": True}
 
 
 def settings() -> list[Setting]:
@@ -104,7 +104,7 @@ class Bench:
                 if setting.options.get("cube_pruning") == "exact":
                     some = translator.translate(self.sources[:20], **setting.choices(5))
                     texts = [translation.text for translation in some]
-                    forced = translator.score(self.sources[:20], texts, normalise=normalized)
+                    forced = translator.score(self.sources[:20], texts, normalize=normalized)
                     same = [(a, b) for a, b in zip(some, forced, strict=True) if a.tokens == b.tokens]  # cut alike
                     if not same or any(a.token_scores != b.token_scores for a, b in same):
                         raise WrongAnswerError(f"{setting.name}: scores are not the forced ones")

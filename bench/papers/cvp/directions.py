@@ -166,7 +166,7 @@ class Bench:
 def kinds(clusters: int, best: Sequence[int], fidelity: float, beam_size: int) -> dict[str, ScreenOptions]:
     """The screens that are fitted, by name."""
     options = ScreenOptions(method="kmeans", clusters=clusters, fidelity=0.0, top_k=K, beam_size=beam_size)
-    screens = {f"best {k}": replace(options, set_k=k, neighbours=False) for k in best}
+    screens = {f"best {k}": replace(options, set_k=k, neighbors=False) for k in best}
     return screens | (
         {f"fidelity {fidelity}": replace(options, fidelity=fidelity, top_k=2 * beam_size)} if fidelity else {}
     )

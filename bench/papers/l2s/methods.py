@@ -110,7 +110,7 @@ def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     weight, bias = layer.weight, layer.bias
     preview = find_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
-    proven = PreviewLayer.build(weight, bias, preview).unnormalised()
+    proven = PreviewLayer.build(weight, bias, preview).unnormalized()
     contenders = [
         Contender(BASELINE, {}, FullSoftmaxLayer.build(weight, bias)),
         Contender("exact", {}, exact),

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
+from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
@@ -97,7 +97,7 @@ class Head:
         by_row = isinstance(found, RowLayer)
         require(by_row, "output_layer", output_layer, "one that looks at hidden vectors alone")
         self._layer = cast(RowLayer, found)
-        without = found.unnormalised() if isinstance(found, Normalising) else found
+        without = found.unnormalized() if isinstance(found, Normalizing) else found
         self._greedy = cast(RowLayer, without)
 
     def topk(self, hidden: ArrayLike, k: int) -> TopK:

@@ -23,7 +23,7 @@ from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOpti
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import exact_layer
-from sharpbeam.output_layers.interface import Normalising, OutputLayer, RowLayer
+from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.registry import find_search
@@ -118,7 +118,7 @@ class LoadedModel:
         Raises ModelError if the model has none, OptionError if an ensemble can have none of that name.
         """
         entry = find_output_layer(name)
-        options = replace(options or OutputLayerOptions(), output_layer=name, normalise=True)
+        options = replace(options or OutputLayerOptions(), output_layer=name, normalize=True)
         if not entry.needs:
             options = OutputLayerOptions(name)  # it has one form alone
         if len(self.folders) > 1 and entry.needs:
@@ -160,10 +160,10 @@ class LoadedModel:
         """
         name = self.layer_name(options)
         layer = self.layer_named(name, options.output)
-        if isinstance(layer, Normalising):
-            return layer if log_prob and options.output.normalise else layer.unnormalised()
-        if not options.output.normalise:
-            raise OptionError(f"normalise is False; it must be true with output_layer {name}.")
+        if isinstance(layer, Normalizing):
+            return layer if log_prob and options.output.normalize else layer.unnormalized()
+        if not options.output.normalize:
+            raise OptionError(f"normalize is False; it must be true with output_layer {name}.")
         return layer
 
     def check(self, options: DecodeOptions) -> None:

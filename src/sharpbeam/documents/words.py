@@ -72,7 +72,7 @@ def _membership(pieces: Sequence[str], text: str, ranges: list[tuple[int, int]])
 def piece_ranges(pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
     """The range of each piece in `text`, without spaces.
 
-    A piece that is not there as it stands (a normalised or an unknown character) is taken up to where the next one is
+    A piece that is not there as it stands (a normalized or an unknown character) is taken up to where the next one is
     found.
     """
     ranges, at = [], 0

@@ -37,7 +37,7 @@ class DeviceLayer(RowLayer):
         self._device, self._vectors, self._kernels = device, vectors, Kernels(device)
         self._weight = torch.from_numpy(np.array(weight)).to(device, dtype)
         self._bias = torch.from_numpy(np.array(bias)).to(device)
-        self._normalise = True
+        self._normalize = True
         self.graphs = device.type == "cuda"
         """Whether answers are captured as CUDA graphs."""
         self._start()
@@ -47,10 +47,10 @@ class DeviceLayer(RowLayer):
         self._captured: dict[tuple[int, int], RowGraph] = {}
         self._lock = Lock()
 
-    def unnormalised(self) -> DeviceLayer:
-        """The same layer with logits for log probabilities: `Normalising`."""
+    def unnormalized(self) -> DeviceLayer:
+        """The same layer with logits for log probabilities: `Normalizing`."""
         other = copy(self)
-        other._normalise = False
+        other._normalize = False
         other._start()
         return other
 
@@ -73,7 +73,7 @@ class DeviceLayer(RowLayer):
     def _answer(self, hidden: Tensor, k: int) -> Tensor:
         """Log probabilities, by their bits, and tokens of the k best: [2, R, k] int32, in one piece for the host."""
         best = self.best(hidden, k)
-        log_prob = best.logit - best.log_sum[:, None] if self._normalise else best.logit
+        log_prob = best.logit - best.log_sum[:, None] if self._normalize else best.logit
         return torch.stack([log_prob.view(torch.int32), best.token])
 
     def _replayed(self, hidden: Tensor, k: int) -> Tensor:
@@ -99,7 +99,7 @@ class DeviceLayer(RowLayer):
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
-        return logit - self.best(hidden, 1).log_sum if self._normalise else logit
+        return logit - self.best(hidden, 1).log_sum if self._normalize else logit
 
 
 class UnionLayer(DeviceLayer):
@@ -175,7 +175,7 @@ class DeviceScreenLayer(DeviceLayer):
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         """Of tokens outside the set: their share of the residual mass is what the dense layer's would be."""
-        if not self._normalise:
+        if not self._normalize:
             return super()._log_prob(hidden, token)
         found = self._score(hidden, 1)
         logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]

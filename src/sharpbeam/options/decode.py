@@ -117,10 +117,11 @@ class OutputLayerOptions(Schema):
         "tested",
         "tokens of a screen. tested: uncertain rows fall back; alone: the row's set (L2S); union: all rows' (CVP)",
     )
-    normalise: bool = advanced_option(
+    normalize: bool = advanced_option(
         True,
         "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
-        off="take logits for log probabilities, without a softmax: only for models trained with self_normalisation",
+        off="take logits for log probabilities, without a softmax: only for models trained with self_normalization",
+        other_names=("normalise",),  # vocabulary: an old name
     )
 
 
@@ -159,8 +160,8 @@ class DecodeOptions(Schema):
             for name, field in fields_of(SamplingOptions).items():
                 unchanged = getattr(self.sampling, name) == field.default
                 self.sampling.require(unchanged, name, f"left at {field.default!r} unless sampling is chosen too")
-        if not self.output.normalise:
-            why = "with normalise False: logits may be above 0"
+        if not self.output.normalize:
+            why = "with normalize False: logits may be above 0"
             search = self.search
             search.require(search.early_stopping != "proven", "early_stopping", f"another rule than proven {why}")
             search.require(

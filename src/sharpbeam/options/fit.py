@@ -35,10 +35,11 @@ class ScreenOptions(Schema):
         ge=0,
     )
     set_k: int = advanced_option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0)
-    neighbours: bool = advanced_option(
+    neighbors: bool = advanced_option(
         True,
         "the tokens of a vector count a little in the four next clusters, too",
         off="make each set of its own members' tokens only, as published",
+        other_names=("neighbours",),
     )
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1
@@ -64,5 +65,5 @@ class ShortlistOptions(Schema):
 
     translations: int = option(20, "tokens for each source token besides those in every set, the likeliest ones", ge=1)
     frequent: int = option(500, "most frequent target tokens, which are in every set", ge=0)
-    rounds: int = advanced_option(5, "of word alignment (IBM model 1, expectation and maximisation)", ge=1, le=1000)
+    rounds: int = advanced_option(5, "of word alignment (IBM model 1, expectation and maximization)", ge=1, le=1000)
     max_pairs: int = option(1_000_000, "sentence pairs that are read, the first ones", ge=1)

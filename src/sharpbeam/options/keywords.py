@@ -66,7 +66,7 @@ class DecodeKeywords(TypedDict, total=False):
     output_layer: str
     fidelity: float | None
     screen_sets: ScreenSets
-    normalise: bool
+    normalize: bool
     source_language: str
     target_language: str
 
@@ -98,7 +98,7 @@ class ScreenKeywords(TypedDict, total=False):
     tolerance: float
     top_k: int
     set_k: int
-    neighbours: bool
+    neighbors: bool
     beam_size: int
     vectors: int
     rounds: int

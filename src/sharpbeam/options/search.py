@@ -38,7 +38,7 @@ class SearchOptions(Schema):
         "score = log_prob / length ** length_penalty; length counts eos",
         ge=-10,
         le=10,
-        other_names=("lenpen", "normalize"),
+        other_names=("lenpen",),
     )
     early_stopping: EarlyStopping = advanced_option(
         "false",
@@ -251,7 +251,7 @@ class SamplingOptions(Schema):
 
     temperature: float = advanced_option(
         1.0,
-        "log probabilities are divided by it: below 1 favours likely tokens, above 1 rare ones",
+        "log probabilities are divided by it: below 1 favors likely tokens, above 1 rare ones",
         gt=0,
         le=1000,
         other_names=("sampling_temperature",),

@@ -98,8 +98,11 @@ class TrainOptions(Schema):
         lt=1,
     )
     label_smoothing: float = option(0.1, "share of the target distribution spread over all tokens", ge=0, lt=1)
-    self_normalisation: float = option(
-        0.0, "alpha of loss + alpha (log Z)^2, which trains for decoding without a softmax", ge=0
+    self_normalization: float = option(
+        0.0,
+        "alpha of loss + alpha (log Z)^2, which trains for decoding without a softmax",
+        ge=0,
+        other_names=("self_normalisation",),
     )
     expert_balance: float = option(
         0.01, "mixture of experts: weight of the load-balancing loss, which is 1 if all are chosen alike", ge=0
@@ -131,5 +134,5 @@ class Recipe(Schema):
     name: str = option(MISSING, "of the model, for its card")
     data: DataOptions = option(MISSING, "text")
     model: dict[str, Any] = option(MISSING, "config of the architecture, without the vocabulary sizes")
-    train: TrainOptions = option(MISSING, "optimisation")
+    train: TrainOptions = option(MISSING, "optimization")
     vocabulary: VocabularyOptions = option(VocabularyOptions(), "how the vocabulary is made")

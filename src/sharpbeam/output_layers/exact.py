@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sharpbeam import _core
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats
 
 
-class ExactLayer(NativeNormalising[_core.ExactLayer]):
+class ExactLayer(NativeNormalizing[_core.ExactLayer]):
     """Logits, log-sum-exp and top k of all tokens, in float32."""
 
     @classmethod

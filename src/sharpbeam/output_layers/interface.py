@@ -61,10 +61,10 @@ class OutputLayer(Protocol):
 
 
 @runtime_checkable
-class Normalising(Protocol):
+class Normalizing(Protocol):
     """An output layer whose normalizer can be left out."""
 
-    def unnormalised(self) -> OutputLayer:
+    def unnormalized(self) -> OutputLayer:
         """The same layer with logits for log probabilities, as self-normalized models allow (CUBE eq. 12)."""
 
 

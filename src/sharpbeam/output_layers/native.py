@@ -80,11 +80,11 @@ AnyNativeLayer = NativeLayer[_core.OutputLayer]
 AnyNativeRowLayer = NativeRowLayer[_core.RowLayer]
 
 
-class NativeNormalising(NativeRowLayer[RowLayerT_co]):
+class NativeNormalizing(NativeRowLayer[RowLayerT_co]):
     """`RowLayer` on the core whose normalizer can be left out."""
 
-    def unnormalised(self) -> AnyNativeRowLayer:
-        """The same layer with exact logits for log probabilities: `Normalising`."""
-        found = self.native.unnormalised()
+    def unnormalized(self) -> AnyNativeRowLayer:
+        """The same layer with exact logits for log probabilities: `Normalizing`."""
+        found = self.native.unnormalized()
         assert found is not None
         return NativeRowLayer(found)

@@ -10,7 +10,7 @@ With `fidelity` 1 (the default) tokens and logits are those of the exact layer f
 layer takes a share of the bound, the largest that was needed on held-out hidden vectors and a tenth more; it is faster,
 and may miss a token. How often was measured on text when it was fitted; without that measure it is refused.
 
-Both have a normalizer whose error was measured on held-out vectors (`Normaliser.error`). The proven layer also reports
+Both have a normalizer whose error was measured on held-out vectors (`Normalizer.error`). The proven layer also reports
 an error bound for each row, twice the largest error measured: where that could change a decision, beam search computes
 the exact normalizer, and so it does for answers whose scores it could move by more than 1e-3. So its answers are those
 of the exact layer wherever the reported bounds hold. Greedy search without scores needs no normalizer.
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.artifact import Arrays, Artifact, Spec, Stored, check_fidelity
-from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids
 
@@ -38,8 +38,8 @@ AT_ONCE = 4096  # tokens that are computed with in float64 together; all of a la
 
 
 @dataclass(frozen=True)
-class Normaliser:
-    """How the sum over all tokens is estimated: csrc/output/preview.h, Normaliser."""
+class Normalizer:
+    """How the sum over all tokens is estimated: csrc/output/preview.h, Normalizer."""
 
     share: float = 1.0  # of the calibrated bound
     exact: float = 5.0
@@ -63,7 +63,7 @@ class Preview:
     few_coordinates: Ids  # [V] the same with a fidelity below 1
     trust: Floats  # [n] share of the bound that a fidelity below 1 takes of tokens with `sizes` coordinates
     sizes: Ids  # [n]
-    normalisers: tuple[Normaliser, Normaliser] = (Normaliser(), Normaliser())  # with a fidelity below 1, and with 1
+    normalizers: tuple[Normalizer, Normalizer] = (Normalizer(), Normalizer())  # with a fidelity below 1, and with 1
     fidelity: float = 0.0  # below 1: at least that on held-out text, with 95% confidence; 0: not measured
 
 
@@ -89,13 +89,13 @@ def _read(stored: Stored) -> Preview:
     values: dict[str, Any] = Stored(stored.where, stored.again, stored.facts, arrays, stored.sizes).checked(spec)
     known = values.pop("numbers")
     stored.require(known.min() >= 0 and bool(np.isfinite(known[:, :6]).all()), "numbers must be finite, none negative")
-    normalisers = tuple(Normaliser(*one) for one in numbers.tolist())
-    return Preview(**values, normalisers=normalisers, fidelity=float(stored.facts.get("fidelity", 0.0)))  # type: ignore[arg-type]
+    normalizers = tuple(Normalizer(*one) for one in numbers.tolist())
+    return Preview(**values, normalizers=normalizers, fidelity=float(stored.facts.get("fidelity", 0.0)))  # type: ignore[arg-type]
 
 
 def _write(preview: Preview) -> tuple[Arrays, Mapping[str, Any]]:
     arrays = {name: getattr(preview, name) for name in _ARRAYS if name != "numbers"}
-    arrays["numbers"] = np.array([list(vars(one).values()) for one in preview.normalisers])
+    arrays["numbers"] = np.array([list(vars(one).values()) for one in preview.normalizers])
     return arrays, {"fidelity": preview.fidelity}
 
 
@@ -104,7 +104,7 @@ ARTIFACTS = {
 }
 
 
-class PreviewLayer(NativeNormalising[_core.PreviewLayer]):
+class PreviewLayer(NativeNormalizing[_core.PreviewLayer]):
     """The exact layer's best tokens and logits, and an estimated normalizer."""
 
     @classmethod
@@ -130,7 +130,7 @@ class PreviewLayer(NativeNormalising[_core.PreviewLayer]):
         rows, center, remainder = _rows(weight, preview)
         chosen = preview.few_coordinates if measured else preview.coordinates
         tokens, start, coordinates = _levels(rows, preview, chosen)
-        n = preview.normalisers[0 if measured else 1]
+        n = preview.normalizers[0 if measured else 1]
         calibration = _trusts(preview, coordinates)
         trusts = trust * (calibration if measured else np.ones(len(coordinates)))
         whole = 1.0 if measured else float(calibration.max())  # the calibrated share of the layer's bounds
@@ -159,12 +159,12 @@ class PreviewLayer(NativeNormalising[_core.PreviewLayer]):
         super().__init__(native)
         self._whole = whole
 
-    def totals(self, hidden: Floats, n: Normaliser) -> tuple[Floats, int, int]:
+    def totals(self, hidden: Floats, n: Normalizer) -> tuple[Floats, int, int]:
         """The normalizer [R] of each row of `hidden` [R, D] by another choice than the layer's, for calibrating it.
 
         And how many tokens it looked up, and how many of them exactly.
         """
-        return self.native.normalisers(hidden, self._whole * n.share, n.exact, n.refined, n.summed, n.near, n.far)
+        return self.native.normalizers(hidden, self._whole * n.share, n.exact, n.refined, n.summed, n.near, n.far)
 
     def counts(self, hidden: Floats, k: int = 1) -> dict[str, int]:
         """Tokens that each stage left, summed over the rows of `hidden` [R, D]; see csrc/output/preview.h."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sharpbeam import _core
-from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids
 
 
-class ScanLayer(NativeNormalising[_core.ScanLayer]):
+class ScanLayer(NativeNormalizing[_core.ScanLayer]):
     """Int8 logits of all tokens, then exact ones of every token that could be among the k best.
 
     Tokens and their logits are those of `ExactLayer`, for every hidden vector; csrc/output/int8_bounds.h has the proof.

@@ -21,7 +21,7 @@ from sharpbeam.fit.progress import Listener
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.output_layers.native import NativeNormalising
+from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.types import Floats
 
@@ -170,7 +170,7 @@ def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer | Head], hidden:
     def ours(layer: RowLayer | Head) -> Callable[[Floats], Any]:
         if isinstance(layer, Head):
             return layer.best
-        best = layer.unnormalised() if isinstance(layer, NativeNormalising) else layer
+        best = layer.unnormalized() if isinstance(layer, NativeNormalizing) else layer
         return lambda row: best.topk(row, 1)
 
     calls: dict[str, Callable[[Floats], Any]] = {name: ours(layer) for name, layer in layers.items()}

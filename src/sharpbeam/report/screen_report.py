@@ -188,7 +188,7 @@ def _figures(found: Mapping[str, Any], scan_bytes: int) -> list[str]:
     return [
         f"  {found['sentences']} sentences, {found['steps']} steps, {found['rows']} rows",
         f"  alone          P@1 {found['precision_1']:.4f}, P@k {found['precision_k']:.4f}, all k right "
-        f"{found['agreement']:.4f}, normaliser within the tolerance {found.get('within', 1):.4f}; sets of "
+        f"{found['agreement']:.4f}, normalizer within the tolerance {found.get('within', 1):.4f}; sets of "
         f"{found['average_set']:.0f} tokens",
         f"  with fallback  {found['fallback']:.1%} of the rows fall back; steps as with the exact layer "
         f"{found['fidelity']:.5f} (at least {found['bound']:.5f} with 95% confidence)",
@@ -204,7 +204,7 @@ def _reasons(why: Mapping[str, int] | None) -> list[str]:
     return [
         f"  {why['fallen_back']} of {rows} rows fell back: {why['few']} have a set of fewer than k "
         f"tokens, {why['low']} a low logit that matters, {why['far']} are far from the center, {why['loose']} have too "
-        "much of the normaliser outside the set",
+        "much of the normalizer outside the set",
         f"  {why['needless']} of them ({why['needless'] / fallen_back:.0%}) had every token that matters; "
         f"{why['missed']} rows were answered with a token missing ({why['missed'] / max(rows, 1):.3%})",
     ]

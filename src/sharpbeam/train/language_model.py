@@ -1,4 +1,4 @@
-"""The task of language modelling: text as one long stream of words, cut into columns, its state carried along.
+"""The task of language modeling: text as one long stream of words, cut into columns, its state carried along.
 
 Truncated back-propagation through time as in Zaremba et al. (2014): the stream is cut into `batch_tokens` / `unroll`
 columns that are read side by side, `unroll` words at a time; a batch begins with the states in which the one before

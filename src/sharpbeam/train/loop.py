@@ -26,7 +26,7 @@ from sharpbeam.train.language_model import LanguageTask
 from sharpbeam.train.machine import fastest_precision, fastest_threads
 from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Report
-from sharpbeam.train.start import centre_log_z, copy_vocabularies, load_start
+from sharpbeam.train.start import center_log_z, copy_vocabularies, load_start
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
 
@@ -81,8 +81,8 @@ class Trainer:
         self.model = self.task.module().to(self.device)
         if start is not None:
             load_start(start, self.task.config, self.model, self.options.start_matching)
-            if self.options.self_normalisation:
-                centre_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
+            if self.options.self_normalization:
+                center_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()

@@ -75,7 +75,7 @@ def output_loss(
 ) -> Tensor:
     """Loss of hidden [N, D] against target ids [N] under logits = hidden weight' + bias, summed over the N words.
 
-    Returns [4]: the loss to minimise, (1-smoothing) nll + smoothing * mean over words of -log p + alpha (log Z)^2
+    Returns [4]: the loss to minimize, (1-smoothing) nll + smoothing * mean over words of -log p + alpha (log Z)^2
     (self-normalization, CUBE-4, eq. 11); then for the log the nll in nats, the sum of (log Z)^2 and the number of right
     first guesses. Only the first has a gradient. The products run in `dtype`, the softmax in float32.
     """
@@ -112,4 +112,4 @@ def training_loss(
         words, log_chance, target = sample_words(target, frequency, options.output_samples)
         weight, bias = weight[words], bias[words] - log_chance
     dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
-    return output_loss(hidden, weight, bias, target, options.label_smoothing, options.self_normalisation, dtype)
+    return output_loss(hidden, weight, bias, target, options.label_smoothing, options.self_normalization, dtype)

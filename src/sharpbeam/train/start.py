@@ -47,7 +47,7 @@ def load_start(start: Path, config: Config, model: nn.Module, matching: bool = F
 
 
 @torch.no_grad()
-def centre_log_z(task: TrainingTask, model: Any, batch: Any) -> None:
+def center_log_z(task: TrainingTask, model: Any, batch: Any) -> None:
     """Shift the output bias so that log Z is about 0 on `batch`.
 
     A model trained without self-normalization has a log Z far from 0 that differs little from row to row. No answer

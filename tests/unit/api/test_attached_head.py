@@ -150,8 +150,8 @@ def test_the_logits_are_a_distribution_with_the_exact_best() -> None:
     for k in (1, 4, 49):
         best = exact.topk(hidden, k)
         logits = logits_of(best, 50)
-        normaliser = np.logaddexp.reduce(logits.astype(np.float64), axis=1)
-        assert np.allclose(normaliser, 0, atol=1e-5)
+        normalizer = np.logaddexp.reduce(logits.astype(np.float64), axis=1)
+        assert np.allclose(normalizer, 0, atol=1e-5)
         assert (np.argsort(-logits, axis=1, kind="stable")[:, :k] == whole.token[:, :k]).all()
     even = np.zeros((1, 8), np.float32)  # every token is as likely: the chosen one still stands out
     best = exact.topk(even, 1)

@@ -62,12 +62,12 @@ def test_layers_share_what_they_have_in_common(folder):
             {"early_stopping": "proven"},
             "early_stopping is 'proven'; it must be another rule",
         ),
-        ({"max_score_ratio": 2.0}, "max_score_ratio is 2.0; it must be left out with normalise False"),
+        ({"max_score_ratio": 2.0}, "max_score_ratio is 2.0; it must be left out with normalize False"),
     ],
 )
 def test_logits_are_no_log_probabilities(choices, said):
     with pytest.raises(OptionError, match=said):
-        DecodeOptions.of(**choices, normalise=False)
+        DecodeOptions.of(**choices, normalize=False)
     DecodeOptions.of(**choices)
 
 
@@ -77,7 +77,7 @@ def test_translations_are_those_of_the_exact_layer(folder, sentences, output_lay
     (folder / "text").write_text("\n".join(sentences[:60]))
     fit_preview(folder, [folder / "text"])
     translator = Translator(folder)
-    off = {"scan": 8e-5, "preview": 0.02}[output_layer]  # three times what the normalisers are off here
+    off = {"scan": 8e-5, "preview": 0.02}[output_layer]  # three times what the normalizers are off here
     exact = translator.translate(TEXTS, beam_size=beam_size, max_length=12, return_scores=True)
     got = translator.translate(TEXTS, beam_size=beam_size, max_length=12, output_layer=output_layer, return_scores=True)
     assert [t.text for t in got] == [t.text for t in exact]

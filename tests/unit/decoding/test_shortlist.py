@@ -1,4 +1,4 @@
-"""Translating with a shortlist: a sentence's answer never depends on its neighbours, and scores are forced scores."""
+"""Translating with a shortlist: a sentence's answer never depends on its neighbors, and scores are forced scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def translator(tiny_model: Path, tmp_path: Path) -> Translator:
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_the_answer_does_not_depend_on_neighbours(translator: Translator, sentences: list[str], beam_size: int):
+def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentences: list[str], beam_size: int):
     options = {"beam_size": beam_size, "max_length": 12, "output_layer": "shortlist"}
     texts = sentences[:40]
     alone = {text: translator.translate([text], **options)[0] for text in texts}

@@ -1,4 +1,4 @@
-"""Without scores greedy search leaves the normaliser out: the same answers, from logits."""
+"""Without scores greedy search leaves the normalizer out: the same answers, from logits."""
 
 from __future__ import annotations
 

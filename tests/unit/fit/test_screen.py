@@ -60,9 +60,9 @@ def folder(tiny_model: Path, tmp_path: Path, fitted: Fitted, output: OutputMatri
     return folder
 
 
-def test_without_neighbours_a_set_is_the_union_of_its_members(collection: Collection, output: OutputMatrix) -> None:
+def test_without_neighbors_a_set_is_the_union_of_its_members(collection: Collection, output: OutputMatrix) -> None:
     """CVP section 2.2: the best `set_k` tokens of the vectors of each cluster, and the end of the sentence."""
-    options = ScreenOptions(method="kmeans", clusters=6, fidelity=0.0, top_k=3, set_k=2, neighbours=False)
+    options = ScreenOptions(method="kmeans", clusters=6, fidelity=0.0, top_k=3, set_k=2, neighbors=False)
     screen, fit = find_screen(collection, output, 2, options).screen, deal(collection)[0]
     layer = ScreenLayer.build(output.weight, output.bias, screen, int8=False)
     label = layer.assign(np.ascontiguousarray(fit["hidden"]))
@@ -263,7 +263,7 @@ def test_a_screen_without_misses_sends_nothing_back(
     assert measure(view.calibrate(0.9, 0.95).screen, output, records, demand, 0.95) == found
     assert (found.fallback, found.fidelity, found.average_set) == (0, 1, vocab)
     assert found.bound == pytest.approx(lower_bound(found.steps, found.steps))
-    assert found.normaliser_error < 2e-3  # rounding alone
+    assert found.normalizer_error < 2e-3  # rounding alone
 
 
 @pytest.mark.parametrize("method", ["kmeans", "spherical"])

@@ -82,9 +82,9 @@ def test_union() -> None:
         assert (layer.log_prob(rows, outside) == -np.inf).all()
 
 
-def test_without_a_normaliser_logits_stand_for_log_probabilities() -> None:
+def test_without_a_normalizer_logits_stand_for_log_probabilities() -> None:
     weight, bias, hidden, artifacts = made(whole)
-    layer = on_device("exact", weight, bias, artifacts).unnormalised()
+    layer = on_device("exact", weight, bias, artifacts).unnormalized()
     np.testing.assert_array_equal(layer.topk(hidden, 3).log_prob, np.sort(hidden @ weight.T + bias, axis=1)[:, :-4:-1])
 
 

@@ -1,4 +1,4 @@
-"""Every table of this machine gives the bytes of the scalar one, and a row's bytes do not depend on its neighbours."""
+"""Every table of this machine gives the bytes of the scalar one, and a row's bytes do not depend on its neighbors."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_deferred_layer_is_the_layer():
     weight, bias, hidden = normal(0, 70, 8), normal(1, 70), normal(2, 3, 8)
     own, deferred = (ExactLayer.build(weight, bias, deferred=deferred) for deferred in (False, True))
     assert deferred.vocab_size == 70
-    assert deferred.unnormalised().topk(hidden, 5).token.tolist() == own.topk(hidden, 5).token.tolist()
+    assert deferred.unnormalized().topk(hidden, 5).token.tolist() == own.topk(hidden, 5).token.tolist()
     assert deferred.topk(hidden, 5).log_prob.tobytes() == own.topk(hidden, 5).log_prob.tobytes()
 
 

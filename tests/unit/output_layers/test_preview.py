@@ -52,7 +52,7 @@ def layer(request: pytest.FixtureRequest) -> PreviewLayer:
 @pytest.mark.parametrize("k", [1, 2, 10, VOCAB])
 def test_tokens_and_logits_are_the_exact_layers(layer, k):
     rows = np.concatenate([hidden(6, 60), WEIGHT[95:105] * 3, np.zeros((1, WIDTH), np.float32), hidden(7, 3) * 1e4])
-    found, wanted = layer.unnormalised().topk(rows, k), EXACT.unnormalised().topk(rows, k)
+    found, wanted = layer.unnormalized().topk(rows, k), EXACT.unnormalized().topk(rows, k)
     assert np.array_equal(found.token, wanted.token)
     assert np.array_equal(found.log_prob, wanted.log_prob)
 
@@ -64,11 +64,11 @@ def test_a_bound_that_is_not_trusted_misses_tokens(which):
     assert not np.array_equal(loose.topk(rows, 10).token, EXACT.topk(rows, 10).token)
 
 
-def test_the_normaliser_is_near_and_has_the_same_bits_on_every_table(layer):
+def test_the_normalizer_is_near_and_has_the_same_bits_on_every_table(layer):
     rows = hidden(9, 100)
     found = layer.topk(rows, 3)
     error = found.log_prob - EXACT.topk(rows, 3).log_prob
-    assert np.sqrt(np.mean(error**2)) < 3 * PREVIEW.normalisers[1].error
+    assert np.sqrt(np.mean(error**2)) < 3 * PREVIEW.normalizers[1].error
     scalar = PreviewLayer.build(WEIGHT, BIAS, PREVIEW, "scalar").topk(rows, 3)
     assert np.array_equal(found.log_prob, scalar.log_prob)
     assert np.array_equal(layer.log_prob(rows, found.token[:, 1].copy()), found.log_prob[:, 1])
@@ -88,7 +88,7 @@ def test_vectors_unlike_those_of_the_fit_have_sound_log_probabilities(measured, 
     assert np.array_equal(layer.log_prob(rows, found.token[:, 0].copy()), found.log_prob[:, 0])
 
 
-def test_a_row_does_not_depend_on_its_neighbours(layer):
+def test_a_row_does_not_depend_on_its_neighbors(layer):
     rows = hidden(10, 70)
     together = layer.topk(rows, 4)
     alone = [layer.topk(rows[i : i + 1], 4) for i in range(len(rows))]
@@ -129,9 +129,9 @@ def test_what_can_matter_to_a_beam_is_kept(seed, rows, width, spread):
 
 
 @pytest.mark.parametrize(("error", "more"), [(0.9, ["beam"]), (1.1, []), (float("nan"), [])])
-def test_a_beam_is_left_to_sure_normalisers(error, more):
-    unsure = replace(PREVIEW.normalisers[1], error=error * SURE)
-    preview = replace(PREVIEW, normalisers=(PREVIEW.normalisers[0], unsure))
+def test_a_beam_is_left_to_sure_normalizers(error, more):
+    unsure = replace(PREVIEW.normalizers[1], error=error * SURE)
+    preview = replace(PREVIEW, normalizers=(PREVIEW.normalizers[0], unsure))
     assert list(gains_of(WEIGHT, BIAS, preview, hidden(9, 80))) == ["greedy", "scores", *more]
 
 
@@ -158,7 +158,7 @@ def test_saving_keeps_everything():
 
 def test_a_share_of_the_bound_finds_nearly_all():
     rows = hidden(13, 1000)
-    layer = PreviewLayer.build(WEIGHT, BIAS, PREVIEW, measured=True).unnormalised()
+    layer = PreviewLayer.build(WEIGHT, BIAS, PREVIEW, measured=True).unnormalized()
     assert np.mean(layer.topk(rows, 1).token == EXACT.topk(rows, 1).token) >= 0.999
 
 
@@ -197,7 +197,7 @@ def test_no_preview_makes_an_answer_wrong(seed):
         sizes,
     )
     rows = hidden(seed, 5)
-    found = PreviewLayer.build(WEIGHT, BIAS, preview).unnormalised().topk(rows, 7)
+    found = PreviewLayer.build(WEIGHT, BIAS, preview).unnormalized().topk(rows, 7)
     assert np.array_equal(found.token, EXACT.topk(rows, 7).token)
 
 
@@ -222,7 +222,7 @@ def test_a_hostile_preview_is_refused_or_merely_slow(seed):
             layer = PreviewLayer.build(WEIGHT, BIAS, read(arrays, facts), measured=measured)
         except (ModelError, OptionError, ValueError):
             return
-        found = layer.unnormalised().topk(rows, 5)
+        found = layer.unnormalized().topk(rows, 5)
         if not measured:
             assert np.array_equal(found.token, EXACT.topk(rows, 5).token)
 

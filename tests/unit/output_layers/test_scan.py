@@ -66,7 +66,7 @@ def test_few_tokens_take_exact_logits():
 
 
 @pytest.mark.parametrize(("size", "tolerance"), [(1.0, 4e-3), (3.0, 1.2e-2)])
-def test_the_normaliser_is_near(size, tolerance):
+def test_the_normalizer_is_near(size, tolerance):
     """Measured, not proven: 0.002 and 0.0063 here, where no few tokens have most of the mass."""
     weight, bias, hidden = layers(0, 3001, 96, 200)["normal"]
     hidden = hidden * np.float32(size / 8)
@@ -79,7 +79,7 @@ def test_the_normaliser_is_near(size, tolerance):
 @pytest.mark.parametrize("isa", table_names())
 @pytest.mark.parametrize("size", [0.2, 1.0])
 @pytest.mark.parametrize("times", [30, 100, 1000])
-def test_outlier_columns_do_not_move_the_normaliser(isa, size, times):
+def test_outlier_columns_do_not_move_the_normalizer(isa, size, times):
     weight, bias, hidden = layers(0, 3001, 96, 100)["normal"]
     weight[:, 3] *= times
     scan, exact = ScanLayer.build(weight, bias, isa), ExactLayer.build(weight, bias)

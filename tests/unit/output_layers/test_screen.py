@@ -96,7 +96,7 @@ def test_only_the_set_is_possible_without_a_residual_mass():
 @pytest.mark.parametrize("isa", TABLES)
 @pytest.mark.parametrize("shape", [(60, 4, 33, 130), (100, 9, 70, 257), (50, 20, 320, 900)])
 def test_int8_logits_find_the_exact_tokens(isa, shape):
-    """With int8: the tokens and logits of the floats; only the normaliser, and ties of clusters, move."""
+    """With int8: the tokens and logits of the floats; only the normalizer, and ties of clusters, move."""
     rows, clusters, dim, vocab = shape
     weight, bias, hidden = normal(0, vocab, dim) / 8, normal(1, vocab), normal(2, rows, dim)
     screen = completed(make_screen(3, clusters, dim, vocab), 7)
@@ -160,7 +160,7 @@ def test_full_sets_of_floats_are_the_exact_layer_bit_for_bit(isa):
 
 
 @pytest.mark.parametrize("int8", [False, True])
-def test_whether_a_row_falls_back_does_not_depend_on_k_or_its_neighbours(int8):
+def test_whether_a_row_falls_back_does_not_depend_on_k_or_its_neighbors(int8):
     weight, bias, hidden = normal(0, 200, 30), normal(1, 200), normal(2, 80, 30)
     screen = with_test(make_screen(3, 5, 30, 200, least=20), 9, 5)
     layer = ScreenLayer.build(weight, bias, screen, ExactLayer.build(weight, bias), int8=int8)

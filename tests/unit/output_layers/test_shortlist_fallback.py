@@ -53,7 +53,7 @@ def layer_of(net: ShortlistTest, isa: str = "auto") -> ShortlistFallbackLayer:
 
 @pytest.mark.parametrize("k", [1, 7])
 def test_never_sure_is_the_layer_of_all_tokens(net, k):
-    """Normalisers too, where no row's is the net's."""
+    """Normalizers too, where no row's is the net's."""
     hidden, request = rows_of(80)
     layer = layer_of(replace(net, threshold=NEVER, most_share=-1.0))
     run, wanted = opened(layer, REQUESTS), PROVEN.topk(hidden, k)
@@ -68,7 +68,7 @@ def test_never_sure_is_the_layer_of_all_tokens(net, k):
     assert sure.topk(hidden, k, request).token.tobytes() == exact.token.tobytes()
 
 
-def test_always_sure_is_the_shortlist_with_the_mass_outside_in_its_normaliser(net):
+def test_always_sure_is_the_shortlist_with_the_mass_outside_in_its_normalizer(net):
     hidden, request = rows_of(80)
     layer = layer_of(replace(net, threshold=ALWAYS, most_share=1.0))
     alone = opened(ShortlistLayer(GIVEN.weight, GIVEN.bias, SHORTLIST), REQUESTS).topk(hidden, 5, request)

@@ -50,7 +50,7 @@ class InPython:
 def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, python: bool) -> Answers:
     model = translator.loaded.model
     run = InPython(model).open() if python else model.open()  # type: ignore
-    if python and not isinstance(layer, PreviewLayer):  # the core asks that one itself, for exact normalisers
+    if python and not isinstance(layer, PreviewLayer):  # the core asks that one itself, for exact normalizers
         layer = InPython(layer)  # type: ignore
     search = setup.make_search()
     assert isinstance(search, BeamSearch)
@@ -79,7 +79,7 @@ def layers(translator: Translator) -> dict[str, OutputLayer]:
     preview = find_preview(weight, bias, draw.normal(size=(200, dim)).astype(np.float32))
     plain: dict[str, OutputLayer] = {
         "exact": ExactLayer.build(weight, bias),
-        "logits": ExactLayer.build(weight, bias).unnormalised(),
+        "logits": ExactLayer.build(weight, bias).unnormalized(),
         "scan": scan,
         "preview": PreviewLayer.build(weight, bias, preview),
         "screen": ScreenLayer.build(weight, bias, make_screen(vocab, dim), scan),
@@ -127,7 +127,7 @@ def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None
     bias[7] = np.inf
     setup = translator.setup(sentences[:4], choices)
     with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
-        answers(translator, setup, ExactLayer.build(weight, bias).unnormalised(), choices, python=False)
+        answers(translator, setup, ExactLayer.build(weight, bias).unnormalized(), choices, python=False)
 
 
 def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:

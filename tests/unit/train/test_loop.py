@@ -71,9 +71,9 @@ def test_patience_stops_and_stays_stopped(recipe, train):
     assert train(recipe, "out", **still) == metrics
 
 
-def test_self_normalisation_lowers_the_mean_square_of_log_z(recipe, train):
+def test_self_normalization_lowers_the_mean_square_of_log_z(recipe, train):
     free, held = (
-        train(recipe, f"alpha{alpha}", self_normalisation=alpha, max_steps=80, label_smoothing=0.0)
+        train(recipe, f"alpha{alpha}", self_normalization=alpha, max_steps=80, label_smoothing=0.0)
         for alpha in (0.0, 0.5)
     )
     last = [next(m["mean_square_log_z"] for m in reversed(run) if "loss" in m) for run in (free, held)]

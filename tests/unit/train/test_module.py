@@ -1,4 +1,4 @@
-"""The PyTorch module: a request's answer does not depend on the padding that its neighbours bring."""
+"""The PyTorch module: a request's answer does not depend on the padding that its neighbors bring."""
 
 from __future__ import annotations
 

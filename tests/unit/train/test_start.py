@@ -41,12 +41,12 @@ def test_a_killed_run_goes_on_from_its_checkpoint_not_from_the_start(before, rec
     assert whole == parts
 
 
-def test_self_normalisation_begins_with_a_log_z_near_zero(before, recipe, train):
+def test_self_normalization_begins_with_a_log_z_near_zero(before, recipe, train):
     options = {"start": "before/best", "dropout": 0.0, "warmup_steps": 0, "learning_rate": 1e-5}
     plain = train(recipe, "plain", **options)[0]["mean_square_log_z"]
-    centred = train(recipe, "centred", **options, self_normalisation=0.5)[0]
-    assert centred["mean_square_log_z"] < 0.2 * plain
-    assert centred["nll"] == pytest.approx(train(recipe, "plain2", **options)[0]["nll"], rel=0.02)
+    centered = train(recipe, "centred", **options, self_normalization=0.5)[0]
+    assert centered["mean_square_log_z"] < 0.2 * plain
+    assert centered["nll"] == pytest.approx(train(recipe, "plain2", **options)[0]["nll"], rel=0.02)
 
 
 def test_a_model_with_other_facts_or_none_is_refused(before, recipe, train):

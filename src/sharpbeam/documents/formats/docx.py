@@ -1,6 +1,6 @@
 """DOCX: the paragraphs of the text, of headers, footers, notes and boxes; formats move with their words.
 
-A paragraph is a row of runs, each with a format. Neighbouring runs of one format are one, the format of most letters is
+A paragraph is a row of runs, each with a format. Neighboring runs of one format are one, the format of most letters is
 the paragraph's own, and other formats, links and the like are tags. Fields, pictures and deleted text stay as they are.
 """
 

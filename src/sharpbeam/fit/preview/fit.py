@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.preview import Normaliser, Preview, PreviewLayer
+from sharpbeam.output_layers.preview import Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, Ids
 
@@ -61,7 +61,7 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     few, coordinates, trust, sizes = _cheapest(weight, bias, basis, shift, balance, samples[held])
     preview = Preview(basis, shift, balance, coordinates, few, trust, sizes)
     some = np.linspace(0, len(samples) - 1, min(STATED, len(samples))).astype(np.intp)
-    return replace(preview, normalisers=_normalisers(weight, bias, preview, samples[held[::2]], samples[some]))
+    return replace(preview, normalizers=_normalizers(weight, bias, preview, samples[held[::2]], samples[some]))
 
 
 def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) -> dict[str, float]:
@@ -74,15 +74,15 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) ->
     proven, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
     sums = ASKED * _row_time(ExactLayer.build(weight, bias), samples)
 
-    def gain(width: int, *, normalise: bool = True) -> float:
+    def gain(width: int, *, normalize: bool = True) -> float:
         asked = sums if width > 1 else 0.0
         return geometric_mean(
-            step_gain(proven, scan, samples, width, requests, normalise=normalise, asked=asked)
+            step_gain(proven, scan, samples, width, requests, normalize=normalize, asked=asked)
             for requests in (1, BATCH)
         )
 
-    sure = preview.normalisers[1].error <= SURE
-    return {"greedy": gain(1, normalise=False), "scores": gain(1)} | ({"beam": gain(5)} if sure else {})
+    sure = preview.normalizers[1].error <= SURE
+    return {"greedy": gain(1, normalize=False), "scores": gain(1)} | ({"beam": gain(5)} if sure else {})
 
 
 def step_gain(
@@ -92,12 +92,12 @@ def step_gain(
     width: int,
     requests: int = 1,
     *,
-    normalise: bool = True,
+    normalize: bool = True,
     asked: float = 0.0,
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    By the thread's processor time, medians of interleaved calls. Without `normalise` both find tokens only. `asked`
+    By the thread's processor time, medians of interleaved calls. Without `normalize` both find tokens only. `asked`
     nanoseconds a row are added to the time of `layer`: for the exact sums that a search asks for.
     """
     rows = width * requests
@@ -108,9 +108,9 @@ def step_gain(
         at = (step * rows) % max(1, len(samples) - rows)
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
         began = time.thread_time_ns()
-        scan.native.topk_details(hidden, k, normalise)
+        scan.native.topk_details(hidden, k, normalize)
         between = time.thread_time_ns()
-        layer.native.topk_details(hidden, k, normalise, request, score, width)
+        layer.native.topk_details(hidden, k, normalize, request, score, width)
         spent[0].append(between - began)
         spent[1].append(time.thread_time_ns() - between)
     return median(spent[0]) / max(1.0, median(spent[1]) + asked * rows)
@@ -240,9 +240,9 @@ def _trust(
     return trusts
 
 
-def _normalisers(
+def _normalizers(
     weight: Floats, bias: Floats, preview: Preview, samples: Floats, more: Floats
-) -> tuple[Normaliser, Normaliser]:
+) -> tuple[Normalizer, Normalizer]:
     """Below fidelity 1, and of the proven layer: that with fewest tokens to look up whose error on `samples` is small.
 
     Where none is within its tolerance, the one with the least root mean square error of those that cost less than a
@@ -252,14 +252,14 @@ def _normalisers(
     exact = ExactLayer.build(weight, bias)
     samples, more = np.ascontiguousarray(samples), np.ascontiguousarray(more)
     _, wanted = _exact_totals(exact, samples)
-    found: list[Normaliser] = []
+    found: list[Normalizer] = []
     for measured, tolerance in zip((True, False), TOLERANCES, strict=True):
         layer = PreviewLayer.build(weight, bias, preview, measured=measured)
         tried = []
         for share in SHARES_OF_TRUST:
             for further in LOOKED_UP:
                 for depth in DEPTHS:
-                    n = Normaliser(share, depth, depth + further, depth + further + SUMMED)
+                    n = Normalizer(share, depth, depth + further, depth + further + SUMMED)
                     choice, cost = _calibrated(layer, samples, wanted, n)
                     tried.append((choice, cost))
                     if choice.error < tolerance:
@@ -273,11 +273,11 @@ def _normalisers(
 
 def _exact_totals(exact: ExactLayer, samples: Floats) -> tuple[Doubles, Doubles]:
     """The best logits [N] and the normalizers [N]."""
-    best = exact.unnormalised().topk(samples, 1).log_prob[:, 0].astype(np.float64)
+    best = exact.unnormalized().topk(samples, 1).log_prob[:, 0].astype(np.float64)
     return best, best - exact.topk(samples, 1).log_prob[:, 0]
 
 
-def _stated(layer: PreviewLayer, samples: Floats, best: Doubles, wanted: Doubles, n: Normaliser) -> Normaliser:
+def _stated(layer: PreviewLayer, samples: Floats, best: Doubles, wanted: Doubles, n: Normalizer) -> Normalizer:
     """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, with the least squares.
 
     Searches add the squares of what rows state.
@@ -290,7 +290,7 @@ def _stated(layer: PreviewLayer, samples: Floats, best: Doubles, wanted: Doubles
     return replace(n, spread=SAFETY * spread, unsure=SAFETY * unsure)
 
 
-def _calibrated(layer: PreviewLayer, samples: Floats, wanted: Doubles, choice: Normaliser) -> tuple[Normaliser, int]:
+def _calibrated(layer: PreviewLayer, samples: Floats, wanted: Doubles, choice: Normalizer) -> tuple[Normalizer, int]:
     """`choice` with the factors `near` and `far` of least squares, and its cost."""
     sums, cost = [], 0
     for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):

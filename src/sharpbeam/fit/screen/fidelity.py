@@ -60,8 +60,8 @@ class Measure:
     fidelity: float  # share of steps with all tokens that matter and every log Z within the tolerance
     bound: float  # lower confidence bound of `fidelity`
     average_set: float  # tokens in the set of a row
-    normaliser_error: float  # mean |log Z - exact| of the rows that do not fall back
-    normaliser_error_99: float  # its 99th percentile
+    normalizer_error: float  # mean |log Z - exact| of the rows that do not fall back
+    normalizer_error_99: float  # its 99th percentile
     cost: float  # bytes that a row reads: clusters, set, and all tokens where it falls back; int8
 
 
@@ -156,8 +156,8 @@ class View:
             fidelity=float(1 - wrong.mean()),
             bound=_bound(wrong, misses, self.sentence, confidence),
             average_set=size,
-            normaliser_error=float(error.mean()) if len(error) else 0.0,
-            normaliser_error_99=float(np.quantile(error, 0.99)) if len(error) else 0.0,
+            normalizer_error=float(error.mean()) if len(error) else 0.0,
+            normalizer_error_99=float(np.quantile(error, 0.99)) if len(error) else 0.0,
             cost=self.dim * (len(self.screen.weight) + size + fallback * self.vocab),
         )
 

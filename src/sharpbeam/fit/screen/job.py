@@ -52,8 +52,8 @@ class ScreenFit:
             f"{found.precision_1:.4f}, P@k {found.precision_k:.4f}, all that matter right in {found.sufficient:.4f} of "
             f"the rows, normalizers in {found.within:.4f}. With {found.fallback:.1%} of the rows falling back to the "
             f"exact layer, {found.fidelity:.5f} of all steps are right (at least {found.bound:.5f} with 95% "
-            f"confidence). Normalizers are off by {found.normaliser_error:.4f} on average, "
-            f"{found.normaliser_error_99:.3f} in the worst hundredth."
+            f"confidence). Normalizers are off by {found.normalizer_error:.4f} on average, "
+            f"{found.normalizer_error_99:.3f} in the worst hundredth."
         )
         if self.fidelity and not fitted.reached:
             text += (

@@ -3,7 +3,7 @@
 Steps of two halves. With the sets fixed, the cluster weights V follow the gradient of eq. 8: a row's cluster is drawn
 from softmax(V h) by the Gumbel trick, one-hot in the forward pass, softmax in the backward pass (straight-through).
 With V fixed, the sets come from the greedy knapsack. V starts as the spherical k-means, and the round with the least
-loss of eq. 7 is kept, so the result is never worse than the start by the measure that is optimised.
+loss of eq. 7 is kept, so the result is never worse than the start by the measure that is optimized.
 """
 
 from __future__ import annotations

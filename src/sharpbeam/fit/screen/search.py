@@ -169,7 +169,7 @@ class ScreenSearch:
             task = L2sTask(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
             weight = learn(task, weight, options.rounds, options.seed)
         label = assign(hidden, weight, bias)
-        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbours else None
+        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbors else None
         counts = count(label, top, clusters, vocab, self.always, after)
         mass = weigh(hidden, self.fit.total, label, clusters, self.output)
         return Clustering(method, weight, bias, counts, mass, _centers(hidden, label, clusters))
@@ -247,7 +247,7 @@ def _line(setting: Setting) -> str:
     return (
         f"{setting.method:<9} {setting.clusters:>5} clusters, sets of {m.average_set:6.1f}: P@1 {m.precision_1:.4f}, "
         f"all that matter {m.sufficient:.4f}, log Z {m.within:.4f}; with {m.fallback:.1%} falling back "
-        f"{m.fidelity:.5f} (bound {m.bound:.5f}), log Z off by {m.normaliser_error:.4f}, {m.cost / 1024:.0f} KiB a row"
+        f"{m.fidelity:.5f} (bound {m.bound:.5f}), log Z off by {m.normalizer_error:.4f}, {m.cost / 1024:.0f} KiB a row"
     )
 
 
