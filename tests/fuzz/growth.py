@@ -23,13 +23,14 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from fuzz.growth_patterns import Pattern, patterns
+from pydantic import Field
 from starlette.requests import Request
 from starlette.types import Message
 from support.decoders import answer, run
@@ -39,7 +40,7 @@ from sharpbeam.documents import document_steps, read_document
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.server.bodies import read_fields
-from sharpbeam.server.endpoint import glossary_field, number_field, text_field, texts_field
+from sharpbeam.server.fields import Fields, Terms, Texts, glossary_of
 from sharpbeam.server.refusals import Refused
 from sharpbeam.text.glossary import Glossary
 
@@ -98,6 +99,15 @@ def work(pattern: Pattern, content: str | bytes) -> None:
         pass
 
 
+class OneField(Fields):
+    """A field of each kind."""
+
+    text: str = ""
+    number: int = 0
+    texts: Texts = ""
+    glossary: Terms = Field({})
+
+
 async def read_request(content: bytes) -> None:
     """Read the fields of a request, each as a text, a number, texts and a glossary."""
     kind, _, body = content.partition(b"\n")
@@ -110,10 +120,10 @@ async def read_request(content: bytes) -> None:
         fields = await read_fields(Request(scope, receive), 1 << 30, 3600)
     except Refused:
         return
-    for name in [*fields][:1000]:
-        for read in (text_field, partial(number_field, default=1), texts_field, partial(glossary_field, most=1000)):
+    for value in [*fields.values()][:1000]:
+        for name in ("text", "number", "texts", "glossary"):
             with suppress(Refused):
-                read(fields, name)
+                glossary_of(OneField.of({name: value}).glossary)
 
 
 @cache

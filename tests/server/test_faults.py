@@ -141,6 +141,20 @@ def test_overload_is_refused_and_answers_stay_the_librarys(
     assert (many.status_code, many.json()["error"][:28]) == (413, "the request has more than 8 ")
 
 
+def test_a_request_for_which_there_is_no_place_is_refused_before_its_texts_are_read(
+    serve: Callable[..., Live], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sharpbeam.server import task
+
+    live, texts = serve(queue_limit=8), list[str]()
+    read = task.read_document
+    monkeypatch.setattr(task, "read_document", lambda text, format: (texts.append(text), read(text, format))[1])
+    assert live.translate(["a"] * 9).status_code == 413
+    assert not texts
+    assert live.translate(["a"] * 8).status_code == 200
+    assert len(texts) == 8
+
+
 def test_limits_are_said(serve: Callable[..., Live], sentences: list[str]) -> None:
     live = serve(char_limit=100, batch_limit=3)
     assert live.translate("a" * 101).json() == {"error": "Invalid request: request (101) exceeds text limit (100)"}

@@ -78,9 +78,9 @@ def serving(model: Path, *flags: str) -> Iterator[Server]:
         [*command, "--max-length", "40", *flags], stderr=subprocess.PIPE, text=True, env=environment
     )
     assert process.stderr is not None
-    found = re.search(r"http://\S+\d", line := process.stderr.readline())
-    assert found, line + process.stderr.read()
-    server = Server(process, found[0])
+    url = re.search(r"http://\S+\d", line := process.stderr.readline())
+    assert url, line + process.stderr.read()
+    server = Server(process, url[0])
     try:
         yield server
     finally:
@@ -142,9 +142,8 @@ def test_every_process_answers_as_the_library_and_one_says_what_all_counted(
 def test_a_file_of_one_process_is_downloaded_from_another(server: Server) -> None:
     fields = {"source": "xx", "target": "yy"}
     files = {"file": ("a.html", b"<p>Balo.</p>")}
-    made = httpx.post(server.url + "/translate_file", data=fields, files=files, timeout=60).json()
-    found = {httpx.get(made["translatedFileUrl"], timeout=60).status_code for _ in range(8)}
-    assert found == {200}
+    answer = httpx.post(server.url + "/translate_file", data=fields, files=files, timeout=60).json()
+    assert {httpx.get(answer["translatedFileUrl"], timeout=60).status_code for _ in range(8)} == {200}
 
 
 def test_a_killed_process_loses_its_own_requests_and_another_takes_its_place(
@@ -236,6 +235,15 @@ def test_after_sigterm_connections_are_refused_while_a_request_in_flight_is_answ
         assert connection.recv(1000).startswith(b"HTTP/1.1 400")
         connection.close()
         assert server.process.wait(60) == 0
+
+
+def test_a_second_signal_ends_all_at_once_and_is_a_failure(tiny_model: Path) -> None:
+    with serving(tiny_model, "--drain", "60", "--body-timeout", "60") as server, begin_request(server.url):
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: refuses(server.url))
+        began = time.monotonic()
+        assert server.end() == 128 + signal.SIGTERM
+        assert time.monotonic() - began < 20
 
 
 def test_a_process_that_is_stuck_at_the_end_is_a_failure_of_the_server(tiny_model: Path) -> None:

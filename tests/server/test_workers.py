@@ -72,7 +72,7 @@ def run(work: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def begin(workers: Workers, does: str = "", content: str = "Balo.") -> tuple[bool, Any]:
-    steps = Remote(Hostile(content, "text", does=does), workers, workers)
+    steps = Remote(Hostile(content, "text", does=does), workers)
     try:
         return await steps.next(None)
     finally:
@@ -142,32 +142,25 @@ def test_cancelled_work_is_killed_and_what_waits_for_it_is_bounded() -> None:
     assert not children(os.getpid())
 
 
-def test_a_document_that_is_begun_again_is_the_same_as_one_that_is_kept(
-    library: Translator, sentences: list[str]
-) -> None:
+def test_a_document_of_many_steps_keeps_its_worker(library: Translator, sentences: list[str]) -> None:
     text = "\n".join(sentences[:12])
 
-    async def work(workers: Workers) -> list[Any]:
-        both = []
-        for kept in (0, 10**6):
-            options = library_options()
-            task = Task(text + "\n" * kept, "text", options=options, attends=False, details=True)
-            steps, answers = Remote(task, workers, workers), None
-            while not (reply := await steps.next(answers))[0]:
-                answers = library.translate([job.text for job in reply[1]], max_length=40)
-            steps.close()
-            both.append((reply[1].content.rstrip("\n"), [each.text for each in reply[1].sentences if each.text]))
-        return both
+    async def work(workers: Workers) -> str:
+        steps, answers = Remote(Task(text, "text", options=library_options(), attends=False), workers), None
+        while not (reply := await steps.next(answers))[0]:
+            answers = library.translate([job.text for job in reply[1]], max_length=40)
+            assert len(children(os.getpid())) == 1
+        steps.close()
+        content: str = reply[1].content
+        return content
 
-    one, other = run(work)
-    assert one == other
-    assert one[0] == translate_text(library, text, documents=library_options(), max_length=40).content
+    assert run(work) == translate_text(library, text, documents=library_options(), max_length=40).content
 
 
 def library_options() -> Any:
     from sharpbeam.options.documents import DocumentOptions
 
-    return DocumentOptions(guards=False, at_once=2)  # more steps than are done again
+    return DocumentOptions(guards=False, at_once=2)
 
 
 def test_markup_and_long_texts_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:

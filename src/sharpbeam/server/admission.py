@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.share import Numbers
+from sharpbeam.server.share import Share
 
 FORGET = 0.9  # of the measured rate with every finished sentence
 
@@ -13,59 +13,60 @@ FORGET = 0.9  # of the measured rate with every finished sentence
 class Admission:
     """Counts the accepted sentences that are not answered yet."""
 
-    def __init__(self, limit: int, numbers: Numbers, processes: int = 1) -> None:
-        """`limit` holds for all processes together; `numbers` has `pending`."""
-        self._limit, self._numbers, self.processes = limit, numbers, processes
-        self._own = 0
+    def __init__(self, limit: int, share: Share | None = None) -> None:
+        """`limit` holds for all processes together."""
+        self._limit, self._all = limit, share.pending if share else [0]
+        self._number, self.processes = share.number if share else 0, len(self._all)
+        self._all[self._number] = 0
         self._seconds = 0.05  # between two finished sentences, while there is work: an average
         self._last = 0.0  # when a sentence was finished, or work began
 
+    @property
+    def pending(self) -> int:
+        """The sentences that this process has accepted."""
+        return self._all[self._number]
+
     def accept(self, sentences: int, before: int, begun: bool) -> None:
-        """Count sentences of a request that has so many `before`, unless it has `begun` to be served.
+        """Count more sentences of a request with `before` of them, unless it has `begun` to be served.
 
         Raises Refused where they are too many.
         """
-        if not begun and (pending := self._numbers.total("pending")) + sentences > self._limit:
+        if not begun and (pending := sum(self._all)) + sentences > self._limit:
             if before + sentences > self._limit:
                 raise Refused(413, f"the request has more than {self._limit} sentences; split it")
             raise Refused(429, "the server is busy; try again later", pending * self._seconds / self.processes)
-        if not self._own:
+        if not self.pending:
             self._last = time.monotonic()
-        self._count(sentences)
+        self._all[self._number] += sentences
 
     def leave(self, sentences: int, finished: int) -> None:
-        """Count sentences that are not pending any more, of which so many are finished."""
-        self._count(-sentences)
+        """Count sentences that are not pending any more, `finished` of them with an answer."""
+        self._all[self._number] -= sentences
         if finished:
             now = time.monotonic()
             self._seconds += (1 - FORGET) * ((now - self._last) / finished - self._seconds)
             self._last = now
 
-    def _count(self, sentences: int) -> None:
-        self._own += sentences
-        self._numbers.set("pending", self._own)
-
 
 class Ticket:
-    """The sentences of one request, counted until it ends: `with Ticket(admission, documents) as ticket`.
+    """The sentences of one request, counted until it ends: `with Ticket(admission, texts) as ticket`.
 
-    Each of its `documents`, which take memory and work before their sentences are known, counts as one.
+    A text counts as one sentence until it is read: reading is work, too.
     """
 
-    def __init__(self, admission: Admission, documents: int = 0) -> None:
-        self._admission, self._documents, self._pending, self._begun = admission, documents, 0, False
+    def __init__(self, admission: Admission, texts: int) -> None:
+        self._admission, self._texts, self._pending, self._begun = admission, texts, 0, False
 
     def __enter__(self) -> Ticket:
         """Raises Refused as `Admission.accept`."""
-        if self._documents:
-            self._admission.accept(self._documents, 0, False)
+        self.add(self._texts)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._admission.leave(self._documents + self._pending, 0)
+        self._admission.leave(self._pending, 0)
 
     def add(self, sentences: int) -> None:
-        """Count sentences; raises Refused as `Admission.accept`."""
+        """Count more sentences; raises Refused as `Admission.accept`."""
         self._admission.accept(sentences, self._pending, self._begun)
         self._pending += sentences
 

@@ -22,7 +22,8 @@ from sharpbeam.server.files import Files
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Pool
-from sharpbeam.server.protocols import deepl, files, libretranslate
+from sharpbeam.server.protocols import deepl, libretranslate
+from sharpbeam.server.protocols import files as file_protocol
 from sharpbeam.server.protocols import page as pages
 from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused
@@ -49,38 +50,37 @@ def create_app(
     """An ASGI application that serves `models`, named as on the command line.
 
     `defaults` are options of decoding, as of `Translator`; `share` is for one of several processes. Raises ModelError
-    for what is no model, OptionError for a model whose direction is not known.
+    for what is no model, OptionError for a model without a known direction.
     """
     options = options or ServerOptions()
     catalog = Catalog(models, options.pivot)
-    metrics = Metrics(list(catalog.entries), share)
-    admission = Admission(options.queue_limit, metrics.numbers, share.processes if share else 1)
-    service = Service(catalog, Pool(catalog, options, machine, defaults), options, metrics, admission)
-    metrics.watch(service.pool.engines)
+    admission, pool = Admission(options.queue_limit, share), Pool(catalog, options, machine, defaults)
+    metrics = Metrics(list(catalog.entries), pool.engines, admission, share)
+    service = Service(catalog, pool, options, metrics, admission)
     rates = Rates(options.requests_per_minute, share.folder / "rates" if share else None)
     gate = Gate(service, Keys(options.api_keys), rates)
-    kept = Files(options.file_limit, share)
+    files = Files(options.file_limit, share)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(service.pool.unload_idle())]
+        tasks = [asyncio.create_task(pool.unload_idle())]
         if share:
             tasks.append(asyncio.create_task(_refresh(metrics)))
         if not (options.max_models or options.idle_unload):
-            with await service.pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
+            with await pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
                 pass
         yield
         for task in tasks:
             task.cancel()
         await service.close()
-        await service.pool.close()
-        kept.close()
+        await pool.close()
+        files.close()
 
     app = FastAPI(
         title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
         exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
     )  # fmt: skip
-    routers = [libretranslate.router(gate), files.router(gate, kept), deepl.router(gate), pages.router(gate)]
+    routers = [libretranslate.router(gate), file_protocol.router(gate, files), deepl.router(gate), pages.router(gate)]
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]

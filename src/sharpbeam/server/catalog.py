@@ -22,7 +22,7 @@ ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # of LibreTranslate
 class Entry:
     """A model that is served."""
 
-    name: str  # as it was given, without its direction
+    name: str  # without its direction
     pairs: frozenset[tuple[str, str]]  # of languages, source and target
     multilingual: bool  # whether requests must name the languages
     size: int  # bytes of its files
@@ -37,7 +37,7 @@ class Hop:
 
 
 class Catalog:
-    """The models by direction; the first one given that translates a direction serves it."""
+    """The models by direction; the first one that translates a direction serves it."""
 
     def __init__(self, models: Sequence[str], pivot: str = "") -> None:
         """Read the facts of `models`: bundled names, folders, or `de-en=FOLDER` where its name tells no direction.
@@ -67,13 +67,13 @@ class Catalog:
         """All codes, of sources and targets."""
         return sorted({code for pair in self._direct for code in pair})
 
-    def known(self, code: str) -> str:
+    def code_of(self, code: str) -> str:
         """The code of a served language for one that a client sent: other case, an alias, or with a region.
 
         Raises Refused.
         """
-        asked = code.lower().replace("_", "-")
-        for each in (asked, ALIASES.get(asked, "").lower(), asked.split("-")[0]):
+        plain = code.lower().replace("_", "-")
+        for each in (plain, ALIASES.get(plain, "").lower(), plain.split("-")[0]):
             if each in self._codes:
                 return self._codes[each]
         raise bad_request(f"{code[:40]} is not supported")
@@ -95,11 +95,11 @@ class Catalog:
         return sorted(direct - {source})
 
 
-def _entry(given: str) -> Entry:
+def _entry(argument: str) -> Entry:
     """The entry of a model as it is named on the command line."""
-    direction, equals, name = given.partition("=")
-    if not equals or Path(given).exists():
-        direction, name = given, given
+    direction, equals, name = argument.partition("=")
+    if not equals or Path(argument).exists():
+        direction, name = argument, argument
     folders = find_models(name)
     size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
     tags = LanguageTags.of(read_facts(folders[0]).config)

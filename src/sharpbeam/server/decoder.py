@@ -36,15 +36,18 @@ class Decoder:
     tell: Tell | None = None  # called with each sentence and its first translation
     glossary: Glossary | None = None
     remembers: bool = False
-    found: dict[str, Translation] = field(default_factory=dict)  # the first translation of each sentence, if it does
+    translations: dict[str, Translation] = field(default_factory=dict)  # the first one of each sentence, if it does
 
     @property
     def attends(self) -> bool:
         """Whether the sentences come with attention to their words: a pivot's are not those of the client."""
         return len(self.route) == 1 and self.engines[self.route[0].model].attends
 
-    async def run(self, steps: Inline | Remote) -> DocumentTranslation[Any]:
-        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight."""
+    async def run(self, steps: Inline | Remote, rank: int = 0) -> DocumentTranslation[Any]:
+        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
+
+        With a `rank` nothing is decoded: it is that of hypotheses of an earlier run, of each sentence or its last one.
+        """
         answers: list[Translation] | None = None
         try:
             while True:
@@ -52,29 +55,19 @@ class Decoder:
                 if done:
                     result: DocumentTranslation[Any] = value
                     return result
-                self.ticket.add(len(value))
+                if rank:
+                    answers = [self._ranked(job.text, rank) for job in value]
+                    continue
+                self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
                 answers = await self._decode(value)
                 self.tell = None  # what comes now is decoded again, in parts or with other options
         finally:
             steps.close()
 
-    async def again(self, steps: Inline | Remote, rank: int) -> DocumentTranslation[Any]:
-        """The result of `steps` with hypothesis number `rank` of each sentence that `run` decoded, or its last one."""
-        answers: list[Translation] | None = None
-        try:
-            while True:
-                done, value = await steps.next(answers)
-                if done:
-                    result: DocumentTranslation[Any] = value
-                    return result
-                answers = [self._ranked(job.text, rank) for job in value]
-        finally:
-            steps.close()
-
     def _ranked(self, text: str, rank: int) -> Translation:
-        found = self.found.get(text) or Translation(text, (replace(EMPTY, text=text),))
-        best = found.hypotheses[min(rank, len(found.hypotheses) - 1)]
-        return replace(found, hypotheses=(best,))
+        translation = self.translations.get(text) or Translation(text, (replace(EMPTY, text=text),))
+        best = translation.hypotheses[min(rank, len(translation.hypotheses) - 1)]
+        return replace(translation, hypotheses=(best,))
 
     async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
         """The translations of all jobs, of which at most AT_ONCE are in flight."""
@@ -112,7 +105,7 @@ class Decoder:
             answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, answers, translation.truncated)
         if self.remembers:
-            self.found.setdefault(job.text, translation)
+            self.translations.setdefault(job.text, translation)
         if self.tell is not None:
             self.tell(job.text, translation.text)
         return translation

@@ -10,10 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from sharpbeam.storage.atomic import lock
 
 PREFIX = "sharpbeam-server-"
 YOUNG = 60.0  # seconds in which a folder may not be locked yet
@@ -24,7 +21,7 @@ def temporary_folder() -> Iterator[Path]:
     """A folder that is locked while this process or a fork of it lives."""
     _delete_old(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
-        handle = _locked(Path(name))
+        handle = lock(Path(name))
         try:
             yield Path(name)
         finally:
@@ -32,27 +29,14 @@ def temporary_folder() -> Iterator[Path]:
                 os.close(handle)
 
 
-def _locked(folder: Path) -> int | None:
-    """An open file that locks a folder; None where others have it."""
-    if fcntl is None:
-        return None
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
 def _delete_old(parent: Path) -> None:
     """Delete the folders of servers of this user that were killed."""
-    for folder in parent.glob(f"{PREFIX}*") if fcntl is not None else ():
+    for folder in parent.glob(f"{PREFIX}*") if hasattr(os, "getuid") else ():
         with suppress(OSError):
             facts = folder.lstat()
             if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < YOUNG:
                 continue
-            handle = _locked(folder)
+            handle = lock(folder)
             if handle is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(handle)

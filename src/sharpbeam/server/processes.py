@@ -34,6 +34,7 @@ from sharpbeam.server.share import Share
 MOST = 8  # processes by default
 LARGEST = 128 * 2**20  # bytes of models of which by default each process has a copy
 AGAIN = 1.0  # seconds between two starts of a process that dies at once
+LOOK = 1.0  # seconds between two looks at the time
 LEAVE = 1.8  # seconds after the drain in which a process must end
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 POSIX = hasattr(os, "fork")  # signals that can be blocked
@@ -71,7 +72,7 @@ def serve(
             threads = replace(machine, threads=max(1, machine.workers // count))
             work = ProcessWork(list(models), own, threads, defaults, listener)
             url = url_of(listener)
-            Processes(work, folder, count).run(lambda: ready(url))
+            Supervisor(work, folder, count).run(lambda: ready(url))
 
 
 def processes_for(options: ServerOptions, machine: MachineOptions, size: int) -> int:
@@ -99,8 +100,8 @@ class ProcessWork:
     defaults: DecodeKeywords
     listener: socket.socket
 
-    def run(self, share: Share, told: Connection) -> None:
-        """The body of a process; tells "" when it serves, or why it cannot."""
+    def run(self, share: Share, report: Connection, delay: float) -> None:
+        """The body of a process, which begins after `delay` seconds; reports "" when it serves, or why it cannot."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one sends SIGTERM
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -109,125 +110,118 @@ class ProcessWork:
         from sharpbeam.server.worker import end_with_parent
 
         end_with_parent()
+        time.sleep(delay)
         parent = multiprocessing.parent_process()
         assert parent is not None
         try:
             app = create_app(self.models, self.options, self.machine, share, **self.defaults)
-            run(app, self.options, self.listener, lambda url: told.send(""), parent.sentinel)
+            run(app, self.options, self.listener, lambda url: report.send(""), parent.sentinel)
         except SharpbeamError as error:
-            told.send(str(error))
+            report.send(str(error))
             sys.exit(1)
 
 
 @dataclass
-class Process:
+class Child:
     """A running process."""
 
     share: Share
     process: BaseProcess
-    told: Connection
-    begun: float
+    report: Connection
+    since: float
     ready: bool = False
 
 
-class Processes:
-    """The processes of a server."""
+class Supervisor:
+    """Runs the processes of a server: another one for each that dies, and one end for all of them."""
 
     def __init__(self, work: ProcessWork, folder: Path, count: int) -> None:
-        self._work, self._shares = work, [Share(folder, number, count) for number in range(count)]
-        self._running: dict[int, Process] = {}  # by number
-        self._due: dict[int, float] = {}  # when to start those that died
+        self._context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        pending = self._context.RawArray("q", count)
+        self._work, self._shares = work, [Share(number, folder, pending) for number in range(count)]
+        self._children: list[Child] = []
+        self._serves = False  # all of them have been ready
         self._signal = 0  # the one that ends everything
         self._end = 0.0  # when what still runs is killed
-        self._fault = ""
-        self._stuck = False  # a process did not end by itself
-        self._context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        self._fault, self._status = "", 0
 
     def run(self, ready: Callable[[], None]) -> None:
         """Run them until a signal; calls `ready` when all of them serve. Raises SharpbeamError if they cannot."""
         before = {number: signal.signal(number, self._stop) for number in SIGNALS}
-        told = False
         try:
-            self._due = dict.fromkeys(range(len(self._shares)), 0.0)
-            while self._running or (self._due and not self._signal):
-                self._start_due()
+            for share in self._shares:
+                self._start(share)
+            while self._children:
                 self._wait()
-                if not told and not self._due and all(each.ready for each in self._running.values()):
-                    told = True
-                    if not self._signal:
-                        ready()
-                self._take_dead(told)
+                for child in [each for each in self._children if not each.process.is_alive()]:
+                    self._children.remove(child)
+                    self._replace(child)
+                if not self._serves and not self._signal and all(child.ready for child in self._children):
+                    self._serves = True
+                    ready()
         finally:
-            for each in self._running.values():
-                each.process.kill()
+            for child in self._children:
+                child.process.kill()
             for number, handler in before.items():
                 signal.signal(number, handler)
         if self._fault:
             raise SharpbeamError(self._fault)
-        if self._stuck:
-            sys.exit(1)
+        if self._status:
+            sys.exit(self._status)
         if self._signal == signal.SIGINT:
             raise KeyboardInterrupt
 
     def _stop(self, number: int, frame: object) -> None:
         """Let requests in flight finish, and end; a second signal ends at once."""
         self._work.listener.close()  # or what connects now would wait for an answer
-        again, self._signal = bool(self._signal), self._signal or number
+        if self._signal:
+            self._status = 128 + number
+        self._signal = self._signal or number
         self._end = self._end or time.monotonic() + self._work.options.drain + LEAVE
-        for each in list(self._running.values()):
+        for child in self._children:
             with suppress(ProcessLookupError, AttributeError):
-                (each.process.kill if again else each.process.terminate)()
+                (child.process.kill if self._status else child.process.terminate)()
 
-    def _start_due(self) -> None:
-        for number in [number for number, due in self._due.items() if due <= time.monotonic()]:
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the child has no handlers of ours
-            try:
-                if self._signal:
-                    return
-                receiver, sender = self._context.Pipe(duplex=False)
-                process = self._context.Process(target=self._work.run, args=(self._shares[number], sender), daemon=True)
-                process.start()
-                sender.close()
-                self._running[number] = Process(self._shares[number], process, receiver, time.monotonic())
-                del self._due[number]
-            finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    def _start(self, share: Share, delay: float = 0.0) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the child has no handlers of ours
+        try:
+            if self._signal:
+                return
+            receiver, sender = self._context.Pipe(duplex=False)
+            process = self._context.Process(target=self._work.run, args=(share, sender, delay), daemon=True)
+            process.start()
+            sender.close()
+            self._children.append(Child(share, process, receiver, time.monotonic() + delay))
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _wait(self) -> None:
-        """Wait until a process ends or says that it serves, one is to be started, or the end must come."""
-        dates = [*self._due.values(), self._end] if self._end else list(self._due.values())
-        patience = max(0.0, min(dates) - time.monotonic()) if dates else None
-        found = wait([each.process.sentinel for each in self._running.values()]
-                     + [each.told for each in self._running.values() if not each.ready], patience)  # fmt: skip
-        for each in self._running.values():
-            if each.told in found:
+        """Wait until a process ends or reports, or for a while; kill all when the end must come."""
+        reports = {child.report: child for child in self._children if not child.ready}
+        for event in wait([*reports, *(child.process.sentinel for child in self._children)], LOOK):
+            if event in reports:
                 with suppress(EOFError):
-                    said = each.told.recv()
-                    each.ready, self._fault = not said, said or self._fault
+                    message = reports[event].report.recv()
+                    reports[event].ready, self._fault = not message, message or self._fault
         if self._end and time.monotonic() >= self._end:
-            for each in self._running.values():
-                each.process.kill()
-                self._stuck = True
+            self._status = self._status or 1
+            for child in self._children:
+                child.process.kill()
 
-    def _take_dead(self, served: bool) -> None:
-        """Have another process for each that ended; all end with one that cannot even start."""
-        for number, each in list(self._running.items()):
-            if each.process.is_alive():
-                continue
-            del self._running[number]
-            each.told.close()
-            code = each.process.exitcode
-            if self._signal:
-                self._stuck = self._stuck or code == 1  # with a trace of its own
-                continue
-            if not served:
-                self._fault = self._fault or f"a process of the server ended at its start (exit code {code})."
-                self._stop(signal.SIGTERM, None)
-                continue
-            _log({"event": "process", "number": number, "exit": code, "reason": self._fault})
+    def _replace(self, child: Child) -> None:
+        """Start another process for one that ended; all end with one that cannot even start."""
+        from prometheus_client.multiprocess import mark_process_dead
+
+        child.report.close()
+        mark_process_dead(child.process.pid, str(child.share.folder))  # type: ignore[no-untyped-call]
+        code = child.process.exitcode
+        if self._signal:
+            self._status = self._status or (1 if code == 1 else 0)  # stuck, with a trace of its own
+        elif not self._serves:
+            self._fault = self._fault or f"a process of the server ended at its start (exit code {code})."
+            self._stop(signal.SIGTERM, None)
+        else:
+            line = {"event": "process", "number": child.share.number, "exit": code, "reason": self._fault}
+            print(json.dumps(line), file=sys.stderr, flush=True)
             self._fault = ""
-            self._due[number] = max(time.monotonic(), each.begun + AGAIN)
-
-
-def _log(line: dict[str, Any]) -> None:
-    print(json.dumps(line), file=sys.stderr, flush=True)
+            self._start(child.share, max(0.0, child.since + AGAIN - time.monotonic()))

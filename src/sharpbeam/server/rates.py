@@ -24,7 +24,7 @@ class Rates:
                 "CREATE TABLE IF NOT EXISTS bucket (client TEXT PRIMARY KEY, content REAL, since REAL) WITHOUT ROWID"
             )
 
-    def take(self, client: str, count: int = 1) -> float:
+    def count(self, client: str, requests: int = 1) -> float:
         """Count a request of `client`, or only look (0); returns 0, or the seconds after which it may come again."""
         if not self._per_minute:
             return 0.0
@@ -33,11 +33,11 @@ class Rates:
         buckets = self._buckets
         buckets.execute("BEGIN IMMEDIATE")
         try:
-            found = buckets.execute("SELECT content, since FROM bucket WHERE client = ?", (client,)).fetchone()
-            content, since = found or (most, now)
+            row = buckets.execute("SELECT content, since FROM bucket WHERE client = ?", (client,)).fetchone()
+            content, since = row or (most, now)
             content = min(most, content + (now - since) * most / 60)
-            left = content - count if content >= 1 else content
-            buckets.execute("REPLACE INTO bucket VALUES (?, ?, ?)", (client, left, now))
+            rest = content - requests if content >= 1 else content
+            buckets.execute("REPLACE INTO bucket VALUES (?, ?, ?)", (client, rest, now))
             if self._requests % TIDY == 0:
                 last = "SELECT since FROM bucket ORDER BY since DESC LIMIT 1 OFFSET ?"
                 buckets.execute(f"DELETE FROM bucket WHERE since <= ({last})", (MOST_CLIENTS,))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import Sentence
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
@@ -26,13 +26,15 @@ from sharpbeam.text.glossary import Glossary
 
 T = TypeVar("T")
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
-SMALL_WORKERS, LARGE_WORKERS = 2, 4  # of a server, for documents of at most workers.SMALL and for larger ones
+SMALL_WORKERS, LARGE_WORKERS = 4, 4  # of a server, for documents of at most SMALL and for larger ones
+SMALL = 100_000  # characters or bytes of a document
+BURST = 16  # texts of a request that are read before others have the event loop
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 Tell = Callable[[int, str, str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """The texts of a request, and how they are to be translated."""
 
     texts: list[str]
@@ -45,11 +47,11 @@ class Asked:
 
 
 @dataclass
-class Translated:
+class TranslatedText:
     """A translated text."""
 
     text: str
-    detected: Detection | None = None  # where the source was "auto"
+    detection: Detection | None = None  # if the source was "auto"
     alternatives: list[str] = field(default_factory=list)
     sentences: list[tuple[Sentence, Translation]] = field(default_factory=list)
 
@@ -71,124 +73,132 @@ class Service:
         await self._small.close()
         await self._large.close()
 
-    def check(self, asked: Asked) -> None:
+    def check(self, query: Query) -> None:
         """Raise Refused where the request is larger than the limits."""
-        options, texts, characters = self.options, len(asked.texts), sum(map(len, asked.texts))
+        options, texts, characters = self.options, len(query.texts), sum(map(len, query.texts))
         if 0 < options.batch_limit < texts:
             raise bad_request(f"Invalid request: request ({texts}) exceeds text limit ({options.batch_limit})")
         if 0 < options.char_limit < characters:
             raise bad_request(f"Invalid request: request ({characters}) exceeds text limit ({options.char_limit})")
-        if not 0 <= asked.alternatives <= options.alternatives_limit:
+        if not 0 <= query.alternatives <= options.alternatives_limit:
             raise bad_request(
-                f"Invalid request: alternatives ({asked.alternatives}) must be between 0 and "
+                f"Invalid request: alternatives ({query.alternatives}) must be between 0 and "
                 f"{options.alternatives_limit}"
             )
 
-    async def translate(self, asked: Asked, tell: Tell | None = None) -> list[Translated]:
+    async def translate(self, query: Query, tell: Tell | None = None) -> list[TranslatedText]:
         """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight.
 
         `tell` is called with (index of the text, sentence, its translation) as sentences are done.
         """
-        self.check(asked)
-        target = self.catalog.known(asked.target)
-        detected = [detect(text, self.catalog.sources) if asked.source == "auto" else None for text in asked.texts]
-        sources = [self.catalog.known(found.language if found else asked.source) for found in detected]
-        routes = [self.catalog.route(source, target) for source in sources]
-        self.metrics.count_texts(asked.texts)
-        with (
-            Ticket(self.admission, sum(len(text) > INLINE for text in asked.texts)) as ticket,
-            await self.pool.hold({hop.model for route in routes for hop in route}) as engines,
-        ):
-            work = []
-            for index, (text, source, route) in enumerate(zip(asked.texts, sources, routes, strict=True)):
-                told = None if tell is None else partial(tell, index)
-                keywords = _keywords(asked, engines, route, self.options.guards)
-                remembers = asked.details or asked.alternatives > 0
-                decoder = Decoder(engines, route, ticket, self.metrics, keywords, told, asked.glossary, remembers)
-                work.append(self._text(text, source, asked, decoder))
-            done = [await work[0]] if len(work) == 1 else await all_of(work)
-        for each, found in zip(done, detected, strict=True):
-            each.detected = found
-        return done
+        self.check(query)
+        target = self.catalog.code_of(query.target)
+        with Ticket(self.admission, len(query.texts)) as ticket:
+            detected = [detect(text, self.catalog.sources) if query.source == "auto" else None for text in query.texts]
+            sources = [self.catalog.code_of(each.language if each else query.source) for each in detected]
+            routes = [self.catalog.route(source, target) for source in sources]
+            self.metrics.count_texts(query.texts)
+            with await self.pool.hold({hop.model for route in routes for hop in route}) as engines:
 
-    async def _text(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Translated:
+                def work(index: int) -> Coroutine[Any, Any, TranslatedText]:
+                    decoder = Decoder(
+                        engines,
+                        routes[index],
+                        ticket,
+                        self.metrics,
+                        _keywords(query, engines, routes[index], self.options.guards),
+                        tell and partial(tell, index),
+                        query.glossary,
+                        query.details or query.alternatives > 0,
+                    )
+                    return self._text(query.texts[index], sources[index], query, decoder)
+
+                results = await all_of(map(work, range(len(routes)))) if len(routes) > 1 else [await work(0)]
+        for result, detection in zip(results, detected, strict=True):
+            result.detection = detection
+        return results
+
+    async def _text(self, text: str, source: str, query: Query, decoder: Decoder) -> TranslatedText:
         if not decoder.route:
-            return Translated(text)
+            return TranslatedText(text)
         try:
-            document = await decoder.run(self._steps(text, source, asked, decoder))
+            document = await decoder.run(self._steps(text, source, query, decoder))
         except SharpbeamError as error:
             raise bad_request(f"Invalid request: {error}") from None
-        done = Translated(document.content)
-        if asked.details:
-            done.sentences = [
-                (each, decoder.found[each.source]) for each in document.sentences if each.source in decoder.found
-            ]
-        for rank in range(1, asked.alternatives + 1):
-            if any(len(answer.hypotheses) > rank for answer in decoder.found.values()):
-                other = await decoder.again(self._steps(text, source, asked, decoder), rank)
-                done.alternatives.append(other.content)
-        return done
+        result, translations = TranslatedText(document.content), decoder.translations
+        if query.details:
+            sentences = (each for each in document.sentences if each.source in translations)
+            result.sentences = [(each, translations[each.source]) for each in sentences]
+        for rank in range(1, query.alternatives + 1):
+            if any(len(answer.hypotheses) > rank for answer in translations.values()):
+                other = await decoder.run(self._steps(text, source, query, decoder), rank)
+                result.alternatives.append(other.content)
+        return result
 
     async def translate_file(self, content: bytes, format: str, source: str, target: str) -> bytes:
         """Translate the bytes of a file; raises Refused. Its source may be "auto"."""
-        known = self.catalog.known(target)
+        target = self.catalog.code_of(target)
         try:
             with Ticket(self.admission, 1) as ticket:
-                source = self.catalog.known(await self._language(content, format) if source == "auto" else source)
-                route = self.catalog.route(source, known)
+                source = self.catalog.code_of(await self._language(content, format) if source == "auto" else source)
+                route = self.catalog.route(source, target)
                 if not route:
                     return content
                 with await self.pool.hold({hop.model for hop in route}) as engines:
                     decoder = Decoder(engines, route, ticket, self.metrics)
-                    task = Task(content, format, False, self.documents, source, known, decoder.attends)
-                    done: bytes = (await decoder.run(Remote(task, self._small, self._large))).content
-                    return done
+                    task = Task(content, format, False, self.documents, source, target, decoder.attends)
+                    translation: bytes = (await decoder.run(self._remote(task))).content
+                    return translation
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
     async def _language(self, content: bytes, format: str) -> str:
         """The language of a file by its beginning."""
-        sample = Remote(Task(content, format, sample=True), self._small, self._large)
+        sample = self._remote(Task(content, format, sample=True))
         try:
             _, begin = await sample.next(None)
         finally:
             sample.close()
         return detect(begin.content, self.catalog.sources).language
 
-    def _steps(self, text: str, source: str, asked: Asked, decoder: Decoder) -> Inline | Remote:
-        how = decoder.attends, asked.glossary, asked.details
-        task = Task(text, asked.format, False, self.documents, source, self.catalog.known(asked.target), *how)
-        return Inline(task) if len(text) <= INLINE else Remote(task, self._small, self._large)
+    def _steps(self, text: str, source: str, query: Query, decoder: Decoder) -> Inline | Remote:
+        how = decoder.attends, query.glossary, query.details
+        task = Task(text, query.format, False, self.documents, source, self.catalog.code_of(query.target), *how)
+        return Inline(task) if len(text) <= INLINE else self._remote(task)
+
+    def _remote(self, task: Task) -> Remote:
+        return Remote(task, self._small if len(task.content) <= SMALL else self._large)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
-        found = Translation(sentence, (EMPTY,))
-        with Ticket(self.admission) as ticket:
-            ticket.add(1)
-            with await self.pool.hold({hop.model for hop in route}) as engines:
-                for hop in route:
-                    wanted = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
-                    keywords = {**hop.languages, **(wanted if hop is route[-1] else {})}
-                    found = await decode(engines[hop.model], sentence, keywords)
-                    sentence = found.text
-        return list(dict.fromkeys(answer.text for answer in found.hypotheses))
+        with Ticket(self.admission, 1), await self.pool.hold({hop.model for hop in route}) as engines:
+            for hop in route:
+                others = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
+                keywords = {**hop.languages, **(others if hop is route[-1] else {})}
+                translation = await decode(engines[hop.model], sentence, keywords)
+                sentence = translation.text
+        return list(dict.fromkeys(answer.text for answer in translation.hypotheses))
 
 
-def _keywords(asked: Asked, engines: Mapping[str, Engine], route: Sequence[Hop], guards: bool) -> dict[str, Any]:
+def _keywords(query: Query, engines: Mapping[str, Engine], route: Sequence[Hop], guards: bool) -> dict[str, Any]:
     """The options that a request asks for, of the last model of its route."""
-    keywords: dict[str, Any] = {"return_attention": True} if asked.details else {}
-    if asked.details or asked.alternatives or guards:
+    keywords: dict[str, Any] = {"return_attention": True} if query.details else {}
+    if query.details or query.alternatives or guards:
         keywords["return_scores"] = True
-    if asked.alternatives and route:
+    if query.alternatives and route:
         least = engines[route[-1].model].translator.defaults.search.beam_size
-        keywords |= {"beam_size": max(least, asked.alternatives + 1), "num_hypotheses": asked.alternatives + 1}
+        keywords |= {"beam_size": max(least, query.alternatives + 1), "num_hypotheses": query.alternatives + 1}
     return keywords
 
 
-async def all_of(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of all; the first error, or cancelling, ends the others."""
-    tasks = [asyncio.create_task(each) for each in work]
+    tasks: list[asyncio.Task[T]] = []
     try:
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            if len(tasks) % BURST == 0:
+                await asyncio.sleep(0)
         return await asyncio.gather(*tasks)
     finally:
         for task in tasks:

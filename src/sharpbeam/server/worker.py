@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sharpbeam.server.refusals import places
 from sharpbeam.server.task import Answers, Task, advance
 
 MEMORY = 2**30  # bytes that a worker may have
-OFFERED = 500  # of 1000: where memory is short the system ends workers before servers
+OOM_SCORE = 500  # of 1000: where memory is short the system ends workers before servers
 FULL = 3  # status of a worker that has no memory left
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 HEAD, REPLY = struct.Struct("!Q"), struct.Struct("!QQ")  # sizes: of a message; of a reply and of the content in it
@@ -34,15 +34,6 @@ try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True)
-class Begin:
-    """The message that begins a task, or takes it up after the steps that were answered."""
-
-    task: Task
-    history: tuple[Answers, ...] = ()
-    keep: bool = False  # whether the next message may be the answers to the jobs
 
 
 def main() -> None:
@@ -59,33 +50,27 @@ def _serve() -> None:
     _restrict()
     steps: Any = None
     while len(head := sys.stdin.buffer.read(HEAD.size)) == HEAD.size:
-        message: Begin | Answers = ForkingPickler.loads(sys.stdin.buffer.read(HEAD.unpack(head)[0]))
-        keep = True
+        message: Task | Answers = ForkingPickler.loads(sys.stdin.buffer.read(HEAD.unpack(head)[0]))
         try:
-            if isinstance(message, Begin):
-                keep = message.keep
-                _allow(message.task)
-                steps = message.task.steps()
-                done, value = advance(steps, None)
-                for answers in message.history:
-                    done, value = advance(steps, answers)
-            else:
-                done, value = advance(steps, message)
-            reply, content = _told(done, value)
+            if isinstance(message, Task):
+                _allow(message)
+                steps = message.steps()
+            done, value = advance(steps, None if isinstance(message, Task) else message)
+            reply, content = _reply(done, value)
         except SharpbeamError as error:
             done, reply, content = True, {"refused": str(error)}, b""
         except MemoryError:
             raise
         except Exception as error:
             done, reply, content = True, {"fault": places(error)}, b""
-        if done or not keep:
+        if done:
             steps = value = message = None  # type: ignore[assignment]
         data = json.dumps(reply).encode()
         replies.write(REPLY.pack(len(data), len(content)) + data + content)
         replies.flush()
 
 
-def _told(done: bool, value: Any) -> tuple[dict[str, Any], bytes]:
+def _reply(done: bool, value: Any) -> tuple[dict[str, Any], bytes]:
     """A step as a reply in JSON, and the content of a document that is done."""
     if not done:
         return {"jobs": [(job.text, job.changes) for job in value]}, b""
@@ -104,7 +89,7 @@ def _restrict() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     end_with_parent()
     with suppress(OSError):  # not on Linux
-        Path("/proc/self/oom_score_adj").write_text(str(OFFERED))
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
 
 
 def end_with_parent() -> None:

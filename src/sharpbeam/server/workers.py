@@ -1,4 +1,4 @@
-"""The workers of a server: at most so many at a time, killed where their work is not wanted any more."""
+"""The workers of a server: a bounded number at a time, killed when their client has left."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from sharpbeam.documents.job import Job
 from sharpbeam.errors import InputError
 from sharpbeam.server.refusals import Fault, Refused
 from sharpbeam.server.task import Answers, Task
-from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY, Begin
+from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY
 
 WAITING = 64 * 2**20  # bytes of documents that wait for a worker
-IDLE = 1  # workers that are kept for the next document
-SMALL = 100_000  # characters or bytes of a document that is read again after its sentences are decoded
-REPEATS = 4  # steps after which it is not
+IDLE = 1  # workers that stay for the next document
 XCPU, ABRT, KILL = (getattr(signal, name, 999) for name in ("SIGXCPU", "SIGABRT", "SIGKILL"))
 NO_MEMORY = (FULL, -ABRT, -KILL)  # a worker says so, a package of it, or the system
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -51,7 +49,7 @@ class KillableWorker:
         """Whether it can be asked."""
         return self._process.returncode is None
 
-    async def ask(self, message: Begin | Answers) -> tuple[bool, Any]:
+    async def ask(self, message: Task | Answers) -> tuple[bool, Any]:
         """Whether its steps are done, and their result or jobs; raises InputError for what it cannot read."""
         self.free = False
         reader, writer = self._process.stdout, self._process.stdin
@@ -69,7 +67,7 @@ class KillableWorker:
             if status in NO_MEMORY:
                 raise InputError(f"reading or writing it takes more than {MEMORY >> 20} MiB of memory.") from None
             raise Fault({"error": "end of a worker", "status": status}) from None
-        self.free = "jobs" not in reply or (isinstance(message, Begin) and not message.keep)
+        self.free = "jobs" not in reply
         if "fault" in reply:
             raise Fault(reply["fault"])
         if "refused" in reply:
@@ -93,7 +91,7 @@ class Workers:
     """Workers that are started when they are needed. Its methods belong to the event loop."""
 
     def __init__(self, most: int) -> None:
-        """At most so many work at a time."""
+        """At most `most` work at a time."""
         self._places = asyncio.Semaphore(most)
         self._all: set[KillableWorker] = set()
         self._idle: list[KillableWorker] = []
@@ -143,35 +141,21 @@ class Workers:
 
 
 class Remote:
-    """The steps of a task in workers.
+    """The steps of a task in a worker, which is reserved until they are done."""
 
-    While the sentences of a small document are decoded others have the worker, and another one begins it again with
-    the answers so far. A large document keeps its worker.
-    """
-
-    def __init__(self, task: Task, small: Workers, large: Workers) -> None:
-        self._task, self._small, self._large = task, small, large
-        self._history: list[Answers] = []
-        self._kept: KillableWorker | None = None
+    def __init__(self, task: Task, workers: Workers) -> None:
+        self._task, self._workers = task, workers
+        self._worker: KillableWorker | None = None
 
     async def next(self, answers: Answers | None) -> tuple[bool, Any]:
-        """As `advance` of the steps of the task; raises InputError, and Refused where there is too much work."""
-        if self._kept is not None and answers is not None:
-            return await self._kept.ask(answers)
-        if answers is not None:
-            self._history.append(answers)
-        size = len(self._task.content)
-        if size > SMALL or len(self._history) >= REPEATS:
-            self._kept = await self._large.take(size)
-            return await self._kept.ask(Begin(self._task, tuple(self._history), keep=True))
-        worker = await self._small.take(size)
-        try:
-            return await worker.ask(Begin(self._task, tuple(self._history)))
-        finally:
-            self._small.give_back(worker)
+        """As `advance` of the steps of the task; raises InputError, and Refused if there is too much work."""
+        if self._worker is not None and answers is not None:
+            return await self._worker.ask(answers)
+        self._worker = await self._workers.take(len(self._task.content))
+        return await self._worker.ask(self._task)
 
     def close(self) -> None:
         """Give the worker back."""
-        if self._kept is not None:
-            self._large.give_back(self._kept)
-            self._kept = None
+        if self._worker is not None:
+            self._workers.give_back(self._worker)
+            self._worker = None

@@ -8,7 +8,7 @@ function element(name, ...content) {
 
 function typeOf(schema) {
   if (schema.enum) return schema.enum.join(" | ");
-  if (schema.oneOf) return schema.oneOf.map(typeOf).join(" or ");
+  if (schema.anyOf) return schema.anyOf.map(typeOf).join(" or ");
   return schema.type === "array" ? `list of ${typeOf(schema.items || {})}` : schema.type || "any";
 }
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Field
 
 from sharpbeam.server.bodies import JsonAnswer
-from sharpbeam.server.endpoint import Gate, document, note, text_field, text_schema, texts_field
+from sharpbeam.server.endpoint import Gate
+from sharpbeam.server.fields import Fields, Texts, texts_of
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.refusals import bad_request
-from sharpbeam.server.service import Asked
+from sharpbeam.server.service import Query
 
-TRANSLATE = document(
-    "Translate texts as DeepL does",
-    {
-        "text": {"type": "array", "items": {"type": "string"}, "description": "the texts"},
-        "target_lang": text_schema("code of the language to translate into, as /v2/languages lists it", example="EN"),
-        "source_lang": text_schema("without it, the language of each text is detected"),
-        "tag_handling": {"enum": ["html"], "description": "html: tags are kept, and inline ones move with their words"},
-    },
-    ["text", "target_lang"],
-)
+
+class TranslateFields(Fields):
+    """A request for translations."""
+
+    text: Texts = Field(description="the texts")
+    target_lang: str = Field(description="code of the language to translate into, as /v2/languages lists it")
+    source_lang: str = Field("auto", description="without it, the language of each text is detected")
+    tag_handling: Literal["text", "html"] = Field(
+        "text", description="html: tags are kept, and inline ones move with their words"
+    )
+
+
 LANGUAGES = {
     "parameters": [
         {
@@ -41,25 +45,25 @@ def router(gate: Gate) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
 
-    @routes.post("/translate", openapi_extra=TRANSLATE)
+    @routes.post("/translate", openapi_extra=TranslateFields.description("Translate texts as DeepL does"))
     async def translate(request: Request) -> Response:
-        fields = await gate.fields(request)
+        body = await gate.fields(request)
         for name in NOT_SERVED:
-            if fields.get(name):
+            if body.get(name):
                 raise bad_request(f"{name} is not supported")
-        if fields.get("formality") in ("more", "less"):
+        if body.get("formality") in ("more", "less"):
             raise bad_request("formality is not supported")
-        texts, source = texts_field(fields, "text"), text_field(fields, "source_lang", "auto")
-        asked = Asked(texts, source, text_field(fields, "target_lang"), format=_format(fields))
-        note(request, texts=len(texts), characters=sum(map(len, texts)))
-        done = await gate.answer(request, service.translate(asked))
-        known = service.catalog.known(source) if source != "auto" else ""
-        languages = [each.detected.language if each.detected else known for each in done]
-        said = [
+        fields = TranslateFields.of(body)
+        texts, source = texts_of(fields.text), fields.source_lang
+        query = Query(texts, source, fields.target_lang, format=fields.tag_handling)
+        results = await gate.translate(request, query)
+        code = service.catalog.code_of(source) if source != "auto" else ""
+        languages = [each.detection.language if each.detection else code for each in results]
+        translations = [
             {"detected_source_language": language.upper(), "text": each.text, "billed_characters": len(text)}
-            for language, text, each in zip(languages, texts, done, strict=True)
+            for language, text, each in zip(languages, texts, results, strict=True)
         ]
-        return JsonAnswer({"translations": said})
+        return JsonAnswer({"translations": translations})
 
     @routes.get("/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
     async def languages(request: Request) -> list[dict[str, Any]]:
@@ -75,13 +79,6 @@ def router(gate: Gate) -> APIRouter:
     @routes.get("/usage", summary="Characters so far and their limit, which is none")
     async def usage(request: Request) -> dict[str, int]:
         gate.admit(request)
-        return {"character_count": service.metrics.numbers.total("characters"), "character_limit": 10**12}
+        return {"character_count": service.metrics.characters, "character_limit": 10**12}
 
     return routes
-
-
-def _format(fields: dict[str, Any]) -> str:
-    handling = fields.get("tag_handling") or "text"
-    if handling not in ("text", "html"):
-        raise bad_request(f"tag_handling {str(handling)[:20]!r} is not supported")
-    return str(handling)

@@ -12,11 +12,11 @@ from fastapi.responses import StreamingResponse
 
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.service import Asked, Translated
+from sharpbeam.server.service import Query, TranslatedText
 
 
 async def event_stream(
-    gate: Gate, request: Request, asked: Asked, answer: Callable[[list[Translated]], dict[str, Any]]
+    gate: Gate, request: Request, query: Query, answer: Callable[[list[TranslatedText]], dict[str, Any]]
 ) -> StreamingResponse:
     """Events `sentence` {text, source, translation}, with the index of the text, and `done`, the answer; or `error`.
 
@@ -28,8 +28,8 @@ async def event_stream(
         events.put_nowait(event("sentence", {"text": text, "source": source, "translation": translation}))
 
     async def work() -> None:
-        done = await gate.service.translate(asked, tell)
-        events.put_nowait(await asyncio.to_thread(lambda: event("done", answer(done))))
+        results = await gate.service.translate(query, tell)
+        events.put_nowait(await asyncio.to_thread(lambda: event("done", answer(results))))
 
     task = asyncio.create_task(gate.answer(request, work()))
     first = asyncio.create_task(events.get())
@@ -42,7 +42,7 @@ async def event_stream(
         first.cancel()
         task.result()  # raises
 
-    async def said() -> AsyncIterator[str]:
+    async def lines() -> AsyncIterator[str]:
         try:
             yield await first
             while not (task.done() and events.empty()):
@@ -56,7 +56,7 @@ async def event_stream(
         finally:
             task.cancel()
 
-    return StreamingResponse(said(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 def event(name: str, data: dict[str, Any]) -> str:

@@ -1,99 +1,81 @@
-"""LibreTranslate's API, and NeMo Curator's on the same path: `texts` in place of `q`."""
+"""LibreTranslate's API, and NeMo Curator's on the same path: `texts` instead of `q`."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Field
 
 from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.detection import Detection, detections
-from sharpbeam.server.endpoint import (
-    KEY,
-    TARGET,
-    Gate,
-    document,
-    flag_field,
-    glossary_field,
-    note,
-    number_field,
-    text_field,
-    text_schema,
-    texts_field,
-)
+from sharpbeam.server.endpoint import Gate
+from sharpbeam.server.fields import Fields, Terms, Texts, glossary_of, texts_of
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.events import event_stream
 from sharpbeam.server.protocols.files import suffixes
 from sharpbeam.server.protocols.words import sentence_details
-from sharpbeam.server.refusals import Refused, bad_request
-from sharpbeam.server.service import Asked, Translated
+from sharpbeam.server.refusals import Refused
+from sharpbeam.server.service import Query, TranslatedText
 
-TEXTS = {"type": "array", "items": {"type": "string"}}
-MOST_TERMS = 1000  # of a glossary
-FORMATS = ("text", "html")
-TRANSLATE = document(
-    "Translate a text or a list of texts",
-    {
-        "q": {
-            "oneOf": [{"type": "string"}, TEXTS],
-            "description": "a text, or a list of texts; the answer has the same form",
-            "example": "Guten Morgen.",
-        },
-        "source": text_schema("code of the language, or auto: it is detected", example="de"),
-        "target": TARGET,
-        "format": {
-            "enum": list(FORMATS),
-            "default": "text",
-            "description": "html: tags are kept, and inline ones move with their words",
-        },
-        "alternatives": {"type": "integer", "default": 0, "description": "number of other translations of each text"},
-        "glossary": {
-            "type": "object",
-            "additionalProperties": {"oneOf": [{"type": "string"}, TEXTS]},
-            "description": "terms and their translations, or forms of which one is enough",
-        },
-        "api_key": KEY,
-        "stream": {"type": "boolean", "description": "server-sent events, one for each sentence that is done"},
-        "details": {"type": "boolean", "description": "flags, confidence, words and alignment of each sentence"},
-        "texts": TEXTS | {"description": "NeMo Curator: instead of q"},
-        "src_lang": text_schema("NeMo Curator: instead of source"),
-        "tgt_lang": text_schema("NeMo Curator: instead of target"),
-    },
-    [],
-)
-DETECT = document("Detect the language of a text", {"q": text_schema("the text"), "api_key": KEY}, ["q"])
+
+class TranslateFields(Fields):
+    """A request for translations."""
+
+    q: Texts = Field(description="a text, or a list of texts; the answer has the same form")
+    source: str = Field(description="code of the language, or auto: it is detected")
+    target: str = Field(description="code of the language to translate into, as /languages lists it")
+    format: Literal["text", "html"] = Field(
+        "text", description="html: tags are kept, and inline ones move with their words"
+    )
+    alternatives: int = Field(0, description="number of other translations of each text")
+    glossary: Terms = Field({}, description="terms and their translations, or forms of which one is enough")
+    stream: bool = Field(False, description="server-sent events, one for each sentence that is done")
+    details: bool = Field(False, description="flags, confidence, words and alignment of each sentence")
+
+
+class CuratorFields(Fields):
+    """A request of NeMo Curator."""
+
+    texts: Texts
+    src_lang: str
+    tgt_lang: str
+
+
+class DetectFields(Fields):
+    """A request for the language of a text."""
+
+    q: Texts = Field(description="the text")
 
 
 def router(gate: Gate) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
 
-    @routes.post("/translate", openapi_extra=TRANSLATE)
+    @routes.post("/translate", openapi_extra=TranslateFields.description("Translate a text or a list of texts"))
     async def translate(request: Request) -> Response:
-        fields = await gate.fields(request)
-        if "texts" in fields:
-            texts = texts_field(fields, "texts")
-            note(request, texts=len(texts), characters=sum(map(len, texts)))
-            asked = Asked(texts, text_field(fields, "src_lang"), text_field(fields, "tgt_lang"))
-            done = await gate.answer(request, service.translate(asked))
-            return JsonAnswer({"translations": [each.text for each in done]})
-        asked, several = _asked(fields)
-        note(request, texts=len(asked.texts), characters=sum(map(len, asked.texts)))
-        if flag_field(fields, "stream"):
-            return await event_stream(gate, request, asked, lambda done: _answer(done, asked, several))
-        done = await gate.answer(request, service.translate(asked))
-        if asked.details:  # the words of many sentences take longer than others may wait
-            return await asyncio.to_thread(lambda: JsonAnswer(_answer(done, asked, several)))
-        return JsonAnswer(_answer(done, asked, several))
+        body = await gate.fields(request)
+        if "texts" in body:
+            curator = CuratorFields.of(body)
+            texts = Query(texts_of(curator.texts), curator.src_lang, curator.tgt_lang)
+            return JsonAnswer({"translations": [each.text for each in await gate.translate(request, texts)]})
+        fields = TranslateFields.of(body)
+        query = _query(fields)
+        several = isinstance(fields.q, list)
+        if fields.stream:
+            return await event_stream(gate, request, query, lambda results: _answer(results, query, several))
+        results = await gate.translate(request, query)
+        if query.details:  # the words of many sentences take longer than others may wait
+            return await asyncio.to_thread(lambda: JsonAnswer(_answer(results, query, several)))
+        return JsonAnswer(_answer(results, query, several))
 
-    @routes.post("/detect", openapi_extra=DETECT)
+    @routes.post("/detect", openapi_extra=DetectFields.description("Detect the language of a text"))
     async def detect(request: Request) -> list[dict[str, Any]]:
-        fields = await gate.fields(request)
-        texts = texts_field(fields, "q")
-        service.check(Asked(texts, "auto", ""))
-        return [_detected(each) for each in detections(" ".join(texts), service.catalog.languages())]
+        texts = texts_of(DetectFields.of(await gate.fields(request)).q)
+        service.check(Query(texts, "auto", ""))
+        return [_language(each) for each in detections(" ".join(texts), service.catalog.languages())]
 
     @routes.get("/languages", summary="The languages that are served")
     async def languages() -> list[dict[str, Any]]:
@@ -128,30 +110,29 @@ def router(gate: Gate) -> APIRouter:
     return routes
 
 
-def _asked(fields: dict[str, Any]) -> tuple[Asked, bool]:
-    """The request in `fields`, and whether its texts came as a list."""
-    texts = texts_field(fields, "q")
-    source, target = text_field(fields, "source"), text_field(fields, "target")
-    form = text_field(fields, "format", "text")
-    if form not in FORMATS:
-        raise bad_request(f"{form[:40]} format is not supported")
-    alternatives, details = number_field(fields, "alternatives", 0), flag_field(fields, "details")
-    glossary = glossary_field(fields, "glossary", MOST_TERMS)
-    asked = Asked(texts, source, target, form, alternatives, details, glossary)
-    return asked, isinstance(fields["q"], list)
+def _query(fields: TranslateFields) -> Query:
+    return Query(
+        texts_of(fields.q),
+        fields.source,
+        fields.target,
+        format=fields.format,
+        alternatives=fields.alternatives,
+        details=fields.details,
+        glossary=glossary_of(fields.glossary),
+    )
 
 
-def _detected(found: Detection) -> dict[str, Any]:
-    return {"confidence": found.confidence, "language": found.language}
+def _language(detection: Detection) -> dict[str, Any]:
+    return {"confidence": detection.confidence, "language": detection.language}
 
 
-def _answer(done: list[Translated], asked: Asked, several: bool) -> dict[str, Any]:
+def _answer(results: list[TranslatedText], query: Query, several: bool) -> dict[str, Any]:
     """The answer in LibreTranslate's form."""
-    fields: dict[str, list[Any]] = {"translatedText": [each.text for each in done]}
-    if asked.source == "auto":
-        fields["detectedLanguage"] = [_detected(each.detected) for each in done if each.detected]
-    if asked.alternatives:
-        fields["alternatives"] = [each.alternatives for each in done]
-    if asked.details:
-        fields["details"] = [[sentence_details(*sentence) for sentence in each.sentences] for each in done]
+    fields: dict[str, list[Any]] = {"translatedText": [each.text for each in results]}
+    if query.source == "auto":
+        fields["detectedLanguage"] = [_language(each.detection) for each in results if each.detection]
+    if query.alternatives:
+        fields["alternatives"] = [each.alternatives for each in results]
+    if query.details:
+        fields["details"] = [[sentence_details(*sentence) for sentence in each.sentences] for each in results]
     return dict(fields) if several else {name: values[0] for name, values in fields.items()}
