@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.readers.hugging_face.marian import names_of
+from sharpbeam.convert.readers.hugging_face.marian import NAMES
+from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
@@ -129,7 +130,7 @@ def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str,
         tensors["lm_head.weight"] = ours["output_weight"]
     shapes = tensor_shapes(replace(config, attention_bias=True, ffn_bias=True))
     for name in [name for name in shapes if name.startswith(("encoder", "decoder"))]:
-        tensor, parts = ours.get(name, np.zeros(shapes[name], np.float32)), names_of(name, "marian")
+        tensor, parts = ours.get(name, np.zeros(shapes[name], np.float32)), names_of(name, NAMES)
         for theirs, part in zip(parts, np.split(tensor, len(parts)), strict=True):
             tensors[theirs] = np.ascontiguousarray(part)
     return tensors

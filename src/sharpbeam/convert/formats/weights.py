@@ -138,31 +138,45 @@ def _size(path: Path) -> int:
 
 
 class Tensors(dict[str, Tensor]):
-    """Our tensors by name, filled from `weights`, whose matrices are [in, out] where `transposed`."""
+    """Our tensors by name, filled from `weights`."""
 
-    def __init__(self, weights: Weights, transposed: bool = False) -> None:
+    def __init__(self, weights: Weights) -> None:
         super().__init__()
-        self.weights, self._transposed = weights, transposed
+        self.weights = weights
 
-    def add_matrix(self, name: str, theirs: str | Sequence[str], rows: int, columns: int) -> None:
-        """Add the matrix [rows, columns], or several with the same inputs as one: their rows one after another."""
-        names = [theirs] if isinstance(theirs, str) else theirs
-        shape = (columns, rows) if self._transposed else (rows, columns)
-        parts = [self.weights.tensor(one, *shape) for one in names]
-        self[name] = joined([part.T for part in parts] if self._transposed else parts)
+    def add(self, name: str, theirs: Sequence[str], shape: Sequence[int]) -> None:
+        """Add the tensor of `shape`: one of theirs, or several whose rows follow each other."""
+        rows = shape[0] // len(theirs)
+        self[name] = joined([self.weights.tensor(part, rows, *shape[1:]) for part in theirs])
 
-    def add_vector(self, name: str, theirs: str | Sequence[str], size: int) -> None:
-        """Add the vector [size], or several as one."""
-        names = [theirs] if isinstance(theirs, str) else theirs
-        self[name] = np.concatenate([self.weights.take(one, size) for one in names])
+    def add_embeddings(
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        output: Sequence[str],
+        shapes: Sequence[tuple[int, int]] | None = None,
+    ) -> dict[str, Any]:
+        """Add both embeddings and the output matrix, each matrix once; returns their part of a config.
 
-    def add_embeddings(self, source: Tensor, target: Tensor, output: Tensor) -> dict[str, Any]:
-        """Add both embeddings and the output matrix, each matrix once; returns their part of a config."""
-        shared, tied = (np.array_equal(values(one), values(target)) for one in (source, output))
-        self |= {"target_embedding": target} | ({} if shared else {"source_embedding": source})
-        self |= {} if tied else {"output_weight": output}
-        sizes = {"source_vocab_size": source.shape[0], "target_vocab_size": target.shape[0]}
-        return sizes | {"hidden_dim": target.shape[1], "shared_embedding": shared, "tied_output": tied}
+        Each is the first of its names that is there. `shapes` are those of source and target, if the config has them.
+        Raises ModelError if a matrix is missing or of another shape.
+        """
+        w = self.weights
+        names = [next((name for name in choices if name in w), choices[0]) for choices in (source, target, output)]
+        shapes = shapes or [w.matrix_shape(name) for name in names[:2]]
+        theirs = dict(zip(names, [*shapes, shapes[1]], strict=True))
+        matrices = {name: w.tensor(name, *shape) for name, shape in theirs.items()}
+        embedding = matrices[names[1]]
+        shared, tied = (_equal(matrices[name], embedding) for name in (names[0], names[2]))
+        self["target_embedding"] = embedding
+        self |= {} if shared else {"source_embedding": matrices[names[0]]}
+        self |= {} if tied else {"output_weight": matrices[names[2]]}
+        sizes = {"source_vocab_size": shapes[0][0], "target_vocab_size": shapes[1][0], "hidden_dim": shapes[1][1]}
+        return {**sizes, "shared_embedding": shared, "tied_output": tied}
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one is other or np.array_equal(values(one), values(other))
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

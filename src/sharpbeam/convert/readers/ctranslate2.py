@@ -23,9 +23,9 @@ from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, 
 from sharpbeam.convert.readers.ctranslate2_attention import attention_facts, relative_positions, scale_outputs
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
 from sharpbeam.convert.readers.hugging_face.t5_words import SENTINEL
-from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
+from sharpbeam.convert.readers.positions import add_positions, with_sines_first
 from sharpbeam.convert.readers.target_tags import TargetTags
-from sharpbeam.convert.readers.transformer import add_layers
+from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
@@ -34,24 +34,28 @@ from sharpbeam.text.lines import read_whole
 
 Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
 _ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu", 4: "gelu_sigmoid"}
-_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names
-    "attention.norm": ("self_attention/layer_norm",),
-    "attention.qkv": ("self_attention/linear_0",),
-    "attention.out": ("self_attention/linear_1",),
-    "cross.norm": ("attention/layer_norm",),
-    "cross.query": ("attention/linear_0",),
-    "cross.key_value": ("attention/linear_1",),
-    "cross.out": ("attention/linear_2",),
-    "ffn.norm": ("ffn/layer_norm",),
-    "ffn.up": ("ffn/linear_0", "ffn/linear_0_noact"),  # the second one where it is gated
-    "ffn.down": ("ffn/linear_1",),
+_NAMES = {
+    "encoder_norm": "encoder/layer_norm/{gamma}",
+    "decoder_norm": "decoder/layer_norm/{gamma}",
+    "source_embedding_norm": "encoder/layernorm_embedding/{gamma}",
+    "target_embedding_norm": "decoder/layernorm_embedding/{gamma}",
+    **in_layers(
+        "{side}/layer_{layer}/",
+        {
+            "attention.norm": "self_attention/layer_norm/{gamma}",
+            "attention.qkv": "self_attention/linear_0/{end}",
+            "attention.out": "self_attention/linear_1/{end}",
+            "cross.norm": "attention/layer_norm/{gamma}",
+            "cross.query": "attention/linear_0/{end}",
+            "cross.key_value": "attention/linear_1/{end}",
+            "cross.out": "attention/linear_2/{end}",
+            "ffn.norm": "ffn/layer_norm/{gamma}",
+            "ffn.up": "ffn/linear_0/{end}",
+            "ffn.down": "ffn/linear_1/{end}",
+        },
+    ),
 }
-_OUTSIDE = {
-    "encoder_norm": "encoder/layer_norm",
-    "decoder_norm": "decoder/layer_norm",
-    "source_embedding_norm": "encoder/layernorm_embedding",
-    "target_embedding_norm": "decoder/layernorm_embedding",
-}
+_GATED = in_layers("{side}/layer_{layer}/", {"ffn.up": "ffn/<linear_0|linear_0_noact>/{end}"})
 _LACKED = {  # features that would change the answers, by the variable that is not 0 with them
     "decoder/alibi": "ALiBi positions",
     "encoder/multi_query_attention": "multi-query attention",
@@ -211,14 +215,15 @@ class _CTranslate2Transformer:
         """The facts of TransformerConfig except tokens, with `from_zero`; and the tensors. Raises ModelError."""
         self._refuse_what_we_lack()
         w, tensors = self._weights, self._tensors
-        first = "encoder/embeddings_0/weight"
-        source = self._matrix(first if first in w else "encoder/embeddings/weight")
-        target = self._matrix("decoder/embeddings/weight")
-        output = self._matrix("decoder/projection/weight")  # vocabulary: its name
-        words, dim = target.shape
+        sizes = tensors.add_embeddings(
+            ("encoder/embeddings_0/weight", "encoder/embeddings/weight"),
+            ("decoder/embeddings/weight",),
+            ("decoder/projection/weight",),  # vocabulary: its name
+        )
+        tokens, dim = sizes["target_vocab_size"], sizes["hidden_dim"]
         bias = "decoder/projection/bias"  # vocabulary: its name
-        tensors["output_bias"] = w.take(bias, words) if bias in w else np.zeros(words, np.float32)
-        sizes: dict[str, Any] = tensors.add_embeddings(source, target, output) | {
+        tensors["output_bias"] = w.take(bias, tokens) if bias in w else np.zeros(tokens, np.float32)
+        sizes |= {
             "norm": "pre" if self._number("encoder/pre_norm", 1) else "post",
             "activation": self._activation(),
             "scaled_embedding": self._scaled(dim),
@@ -237,28 +242,17 @@ class _CTranslate2Transformer:
                 f"{side}_final_norm": f"{side}/layer_norm/gamma" in w,
             }
         sizes |= attention_facts(w, sizes)
-        sizes |= relative_positions(w, tensors, sizes) or self._positions(dim)
-        interleaved = sizes.pop("interleaved", False)
+        relative = relative_positions(w, tensors, sizes)
+        positions, interleaved = self._positions(dim) if relative is None else (relative, False)
+        sizes |= positions
         linear = [name for name in w.names() if name.endswith("/bias") and "/linear_" in name]
         sizes |= {"attention_bias": any("attention/" in name for name in linear)}
         sizes |= {"ffn_bias": any("/ffn/" in name for name in linear)}
         from_zero = bool(self._number("decoder/start_from_zero_embedding", 0))
-        add_layers(tensors, sizes, lambda name: self._theirs(name, sizes["gated_ffn"]))
+        add_tensors(tensors, sizes, _NAMES | _GATED if sizes["gated_ffn"] else _NAMES, zero_biases=True)
         scale_outputs(w, tensors)
         w.check_all_taken()
         return sizes | {"from_zero": from_zero}, with_sines_first(tensors, dim) if interleaved else tensors
-
-    def _theirs(self, name: str, gated: bool) -> list[str]:
-        """The variables that one of our tensors is made of; none for a bias that is left out."""
-        stem, _, kind = name.rpartition(".")
-        if stem.endswith("norm"):
-            kind = {"weight": "gamma", "bias": "beta"}[kind]
-        if stem in _OUTSIDE:
-            return [f"{_OUTSIDE[stem]}/{kind}"]
-        side, layer, part = stem.split(".", 2)
-        parts = _PARTS[part] if gated or part != "ffn.up" else _PARTS[part][:1]
-        names = [f"{side}/layer_{layer}/{one}/{kind}" for one in parts]
-        return names if kind != "bias" or all(one in self._weights for one in names) else []
 
     def _refuse_what_we_lack(self) -> None:
         """Raise ModelError by name for what CTranslate2 would compute and we do not."""
@@ -294,27 +288,15 @@ class _CTranslate2Transformer:
             raise self._error("scale_embeddings differs between encoder and decoder")
         return scaled.pop()
 
-    def _positions(self, dim: int) -> dict[str, Any]:
-        """Tables of positions; without any CTranslate2 makes sinusoids that begin with position 1."""
+    def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
+        """The facts of positions, as `add_positions`; without tables CTranslate2's sinusoids begin with position 1."""
         names = [f"{side}/position_encodings/encodings" for side in ("encoder", "decoder")]
         tables = [self._weights.whole(name) for name in names if name in self._weights]
         if not tables:
-            return {"positions": "sinusoidal-t2t", "position_offset": 1}
-        if len(tables) != 2 or any(table.ndim != 2 or table.shape[1] != dim for table in tables):
-            raise self._error(f"position_encodings of encoder and decoder must both be there, [n, {dim}]")
-        kinds = {recognise(table, (0, 1, 2)) for table in tables}
-        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
-            return {"positions": kind[0], "position_offset": kind[1]}
-        if len(tables[0]) != len(tables[1]):
-            raise self._error("the tables of positions of encoder and decoder have different sizes")
-        sorted_ = {recognise(table[:, sines_first(dim)], (0, 1, 2)) for table in tables}
-        if len(sorted_) == 1 and (kind := sorted_.pop()) is not None:  # as in models of OpenNMT-py
-            return {"positions": kind[0], "position_offset": kind[1], "interleaved": True}
-        self._tensors["source_positions"], self._tensors["target_positions"] = tables
-        return {"positions": "learned", "max_positions": len(tables[0])}
-
-    def _matrix(self, name: str) -> Tensor:
-        return self._weights.tensor(name, *self._weights.matrix_shape(name))
+            return {"positions": "sinusoidal-t2t", "position_offset": 1}, False
+        if len(tables) != 2:
+            raise self._error("it has position_encodings on one side; they must be on both")
+        return add_positions(self._tensors, tables, dim)
 
     def _number(self, name: str, default: float) -> float:
         return self._weights.number(name, default)

@@ -16,7 +16,7 @@ from sharpbeam.convert.converted import Converted, check_same_words, id_of, with
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
-from sharpbeam.convert.formats.weights import Stored, Tensor, Weights
+from sharpbeam.convert.formats.weights import BFloat16, Stored, Tensor, Weights
 from sharpbeam.convert.formats.yaml import read_options
 from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_files, is_options_file, named_model
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
@@ -56,11 +56,13 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     if not isinstance(described, np.ndarray):
         raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
     facts = Facts(path, read_options(path, described.tobytes()))
-    arrays = marian_names({name: array for name, array in arrays.items() if not _is_other(name)})
+    # Norms before a block have a suffix, which says nothing new.
+    names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
+    arrays = marian_names({names[name]: array for name, array in arrays.items() if not _is_other(name)})
     kind, read = facts.choice("type", _KINDS)
     for name in _ABSENT:
         facts.require(name, [False])
-    weights = Weights(path, {name: _flat(name, array) for name, array in arrays.items()})
+    weights = Weights(path, {name: _in_our_order(name, array) for name, array in arrays.items()})
     sizes, tensors = read(facts, weights)
     weights.check_all_taken()
     return _with_tokens(find_marian_files(path, source, target, options), kind, sizes, tensors)
@@ -96,8 +98,9 @@ def _is_other(name: str) -> bool:
     return name.startswith("special:") or name in ("decoder_c_tt", "uidx", "history_errs")
 
 
-def _flat(name: str, array: Stored) -> Stored:
-    """Marian writes vectors as one row."""
-    vector = re.search(r"_b[a-z0-9]*$|_b_att$|_ln_(scale|bias)(_pre)?$", name)
-    is_row = isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[0] == 1
-    return array.reshape(-1) if vector and isinstance(array, np.ndarray) and is_row else array
+def _in_our_order(name: str, array: Stored) -> Stored:
+    """A matrix [out, in], which Marian has as [in, out], except for embeddings; and a vector, which it has as a row."""
+    if isinstance(array, BFloat16) or len(array.shape) != 2 or re.search(r"Wemb|_Wt$", name):
+        return array
+    is_vector = re.search(r"_b[a-z0-9]*$|_b_att$|_ln_(scale|bias)$", name) and array.shape[0] == 1
+    return array.reshape(-1) if is_vector and isinstance(array, np.ndarray) else array.T

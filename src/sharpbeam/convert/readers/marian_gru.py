@@ -1,10 +1,10 @@
 """Marian's recurrent models with GRUs (types s2s, amun and nematus).
 
-Names and meanings are those of Marian's src/models/s2s.h and src/rnn/cells.h: matrices are [in, out] and are turned
-here. The gates are r and z in one matrix, the new state in another; the first cell of each layer has the bias of its
-new state outside the reset gate, the decoder's second cell inside it. Encoder layers of type "bidirectional" read the
-layer below of their own direction only, those of type "alternating" that of the other one: our layers read both, and
-have zeros for the one that is not read. The GRU above the decoder's first layer begins in the same state as that one.
+Names and meanings are those of Marian's src/models/s2s.h and src/rnn/cells.h: the gates are r and z in one matrix, the
+new state in another; the first cell of each layer has the bias of its new state outside the reset gate, the decoder's
+second cell inside it. Encoder layers of type "bidirectional" read the layer below of their own direction only, those of
+type "alternating" that of the other one: our layers read both, and have zeros for the one that is not read. The GRU
+above the decoder's first layer begins in the same state as that one.
 """
 
 from __future__ import annotations
@@ -87,20 +87,20 @@ class _MarianGru:
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The facts of GruConfig except tokens, and the tensors."""
         w, top = self._weights, self._facts.integer("dec-depth") == 2
-        words, tensors = read_embeddings(w, "decoder_ff_logit_l2")
-        self._tensors = tensors
-        embedding = self._tensors["target_embedding"].shape[1]
-        encoder, decoder = (w.matrix_shape(f"{name}_Ux")[0] for name in ("encoder_bi", "decoder_cell1"))
+        embeddings, self._tensors = read_embeddings(w, "decoder_ff_logit_l2")
+        embedding = embeddings.pop("hidden_dim")
+        encoder, decoder = (w.matrix_shape(f"{name}_Ux")[1] for name in ("encoder_bi", "decoder_cell1"))
         memory, layers = 2 * encoder, self._facts.integer("enc-depth")
         self._encoder(layers, embedding, encoder)
-        self._linear("decoder_ff_state", "decoder.bridge", memory, decoder)
+        self._tensors["decoder.bridge.weight"] = self._memory(w.take("decoder_ff_state_W", decoder, memory))
+        self._tensors["decoder.bridge.bias"] = w.take("decoder_ff_state_b", decoder)
         self._gru("decoder_cell1", "decoder.first", embedding, decoder)
-        self._gru("decoder_cell2", "decoder.second", memory, decoder, final=True)
+        self._gru("decoder_cell2", "decoder.second", memory, decoder, second=True)
         self._attention(memory, decoder)
         if top:
             self._gru("decoder_l2_cell1", "decoder.top_gru", decoder, decoder)
         self._readout(embedding, decoder, memory)
-        sizes = words | {
+        sizes = embeddings | {
             "embedding_dim": embedding,
             "encoder_layers": layers,
             "encoder_dim": encoder,
@@ -132,43 +132,33 @@ class _MarianGru:
                 wide[:, below * dim : (below + 1) * dim] = values(self._tensors[f"{ours}.input_weight"])
                 self._tensors[f"{ours}.input_weight"] = wide
 
-    def _gru(self, theirs: str, ours: str, inputs: int, dim: int, final: bool = False) -> None:
+    def _gru(self, theirs: str, ours: str, inputs: int, dim: int, second: bool = False) -> None:
+        """One GRU; the decoder's `second` one reads the encoder's states."""
         w, t = self._weights, self._tensors
-        source = ours == "decoder.second"
-        gates, new = w.take(f"{theirs}_W", inputs, 2 * dim), w.take(f"{theirs}_Wx", inputs, dim)
-        joined = np.concatenate([gates, new], axis=1)
-        t[f"{ours}.input_weight"] = _turned(self._memory(joined) if source else joined)
-        t[f"{ours}.hidden_weight"] = _turned(
-            np.concatenate([w.take(f"{theirs}_U", dim, 2 * dim), w.take(f"{theirs}_Ux", dim, dim)], axis=1)
+        matrix = np.concatenate([w.take(f"{theirs}_W", 2 * dim, inputs), w.take(f"{theirs}_Wx", dim, inputs)])
+        t[f"{ours}.input_weight"] = self._memory(matrix) if second else matrix
+        t[f"{ours}.hidden_weight"] = np.concatenate(
+            [w.take(f"{theirs}_U", 2 * dim, dim), w.take(f"{theirs}_Ux", dim, dim)]
         )
-        bias, zero = [w.take(f"{theirs}_b", 2 * dim), w.take(f"{theirs}_bx", dim)], np.zeros(dim, np.float32)
-        t[f"{ours}.input_bias"] = np.concatenate([bias[0], zero if final else bias[1]])
-        t[f"{ours}.hidden_bias"] = np.concatenate([zero, zero, bias[1] if final else zero])
+        gates, state, zero = w.take(f"{theirs}_b", 2 * dim), w.take(f"{theirs}_bx", dim), np.zeros(dim, np.float32)
+        t[f"{ours}.input_bias"] = np.concatenate([gates, zero if second else state])
+        t[f"{ours}.hidden_bias"] = np.concatenate([zero, zero, state if second else zero])
 
     def _attention(self, memory: int, decoder: int) -> None:
-        w, ours = self._weights, "decoder.attention"
-        self._tensors[f"{ours}.query_weight"] = _turned(w.take("decoder_W_comb_att", decoder, memory))
-        self._tensors[f"{ours}.key_weight"] = _turned(self._memory(w.take("decoder_Wc_att", memory, memory)))
-        self._tensors[f"{ours}.key_bias"] = w.take("decoder_b_att", memory)
-        self._tensors[f"{ours}.score_weight"] = w.take("decoder_U_att", memory, 1)[:, 0].copy()
+        w, t, ours = self._weights, self._tensors, "decoder.attention"
+        t[f"{ours}.query_weight"] = w.take("decoder_W_comb_att", memory, decoder)
+        t[f"{ours}.key_weight"] = self._memory(w.take("decoder_Wc_att", memory, memory))
+        t[f"{ours}.key_bias"] = w.take("decoder_b_att", memory)
+        t[f"{ours}.score_weight"] = w.take("decoder_U_att", 1, memory)[0]
 
-    def _readout(self, embedding: int, decoder: int, memory: int) -> None:
-        """Marian adds products of the word, the state and the context; ours is one product of state, context, word."""
-        w, theirs, dim = self._weights, "decoder_ff_logit_l1", embedding
-        of_word, of_state = w.take(f"{theirs}_W0", embedding, dim), w.take(f"{theirs}_W1", decoder, dim)
-        of_context = self._memory(w.take(f"{theirs}_W2", memory, dim))
-        self._tensors["decoder.readout.weight"] = _turned(np.concatenate([of_state, of_context, of_word]))
+    def _readout(self, dim: int, decoder: int, memory: int) -> None:
+        """One product of state, context and token, of which Marian adds three."""
+        w, theirs = self._weights, "decoder_ff_logit_l1"
+        token, state = w.take(f"{theirs}_W0", dim, dim), w.take(f"{theirs}_W1", dim, decoder)
+        context = self._memory(w.take(f"{theirs}_W2", dim, memory))
+        self._tensors["decoder.readout.weight"] = np.concatenate([state, context, token], axis=1)
         self._tensors["decoder.readout.bias"] = np.sum([w.take(f"{theirs}_b{i}", dim) for i in range(3)], axis=0)
 
-    def _linear(self, theirs: str, ours: str, memory: int, outputs: int) -> None:
-        self._tensors[f"{ours}.weight"] = _turned(self._memory(self._weights.take(f"{theirs}_W", memory, outputs)))
-        self._tensors[f"{ours}.bias"] = self._weights.take(f"{theirs}_b", outputs)
-
     def _memory(self, matrix: Floats) -> Floats:
-        """A matrix that reads the encoder's states [M, out], in our order."""
-        half = len(matrix) // 2
-        return np.concatenate([matrix[half:], matrix[:half]]) if self._swapped else matrix
-
-
-def _turned(matrix: Floats) -> Floats:
-    return np.ascontiguousarray(matrix.T)
+        """A matrix that reads the encoder's states [out, M], in our order."""
+        return np.roll(matrix, matrix.shape[1] // 2, axis=1) if self._swapped else matrix

@@ -1,6 +1,6 @@
 """Marian's transformers and students with an SSRU.
 
-Names and meanings are those of Marian's src/models/transformer.h: matrices are [in, out] and are transposed here,
+Names and meanings are those of Marian's src/models/transformer.h;
 positions are sinusoids of tensor2tensor, norms have an epsilon of 1e-6.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Weights
 from sharpbeam.convert.readers.marian_vocabulary import read_embeddings
-from sharpbeam.convert.readers.transformer import add_layers
+from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
@@ -26,23 +26,31 @@ _ABSENT = (
     "transformer-pool",
     "ulr",
 )
-_OUTSIDE = {
-    "encoder_norm": "encoder_top",
-    "decoder_norm": "decoder_top",
-    "source_embedding_norm": "encoder_emb",
-    "target_embedding_norm": "decoder_emb",
+_NAMES = {
+    "encoder_norm": "encoder_top_ln_{scale}",
+    "decoder_norm": "decoder_top_ln_{scale}",
+    "source_embedding_norm": "encoder_emb_ln_{scale}",
+    "target_embedding_norm": "decoder_emb_ln_{scale}",
+    **in_layers(
+        "{side}_l{number}_",
+        {
+            "attention.norm": "self_Wo_ln_{scale}",
+            "attention.qkv": "self_{W}<q|k|v>",
+            "attention.out": "self_{W}o",
+            "ssru.norm": "rnn_ffn_ln_{scale}",
+            "ssru.cell": "rnn_<W|Wf>",  # whose bias is not all there
+            "ssru.out": "rnn_{W}o",
+            "cross.norm": "context_Wo_ln_{scale}",
+            "cross.query": "context_{W}q",
+            "cross.key_value": "context_{W}<k|v>",
+            "cross.out": "context_{W}o",
+            "ffn.norm": "ffn_ffn_ln_{scale}",
+            "ffn.up": "ffn_{W}1",
+            "ffn.down": "ffn_{W}2",
+        },
+    ),
 }
-_NORMS = {"attention.norm": "self_Wo", "cross.norm": "context_Wo", "ffn.norm": "ffn_ffn"}
-_PARTS = {  # of a layer, by our names: a block, and the letters of its matrices of one input
-    "attention.qkv": ("self", "qkv"),
-    "attention.out": ("self", "o"),
-    "ssru.out": ("rnn", "o"),
-    "cross.query": ("context", "q"),
-    "cross.key_value": ("context", "kv"),
-    "cross.out": ("context", "o"),
-    "ffn.up": ("ffn", "1"),
-    "ffn.down": ("ffn", "2"),
-}
+_PRE_NORM = in_layers("{side}_l{number}_", {"ssru.norm": "rnn_ln_{scale}"})
 
 
 def read_transformer(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -68,8 +76,7 @@ class _MarianTransformer:
 
     def __init__(self, facts: Facts, weights: Weights) -> None:
         self._facts, self._weights = facts, weights
-        self._words, self._tensors = read_embeddings(weights, "decoder_ff_logit_out")
-        self._dim = self._tensors["target_embedding"].shape[1]
+        self._embeddings, self._tensors = read_embeddings(weights, "decoder_ff_logit_out")
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The facts of TransformerConfig except tokens, and the tensors."""
@@ -83,8 +90,7 @@ class _MarianTransformer:
         autoreg = facts.text("transformer-decoder-autoreg") or "self-attention"
         if autoreg not in ("self-attention", "rnn") or (autoreg == "rnn" and facts.text("dec-cell") != "ssru"):
             raise facts.refusal("transformer-decoder-autoreg", "self-attention, or rnn with dec-cell ssru")
-        sizes = self._words | {
-            "hidden_dim": self._dim,
+        sizes = self._embeddings | {
             "encoder_layers": facts.integer("enc-depth"),
             "decoder_layers": facts.integer("dec-depth"),
             "encoder_heads": facts.integer("transformer-heads"),
@@ -102,29 +108,9 @@ class _MarianTransformer:
         if "Wpos" in self._weights:
             raise ModelError(f"{facts.path}: it has trained positions (Wpos), which are not read yet.")
         for side in ("encoder", "decoder"):
-            sizes[f"{side}_ffn_dim"] = self._weights.matrix_shape(f"{side}_l1_ffn_W1")[1]
+            sizes[f"{side}_ffn_dim"] = self._weights.matrix_shape(f"{side}_l1_ffn_W1")[0]
         for layer in range(sizes["decoder_layers"] if sizes["decoder_kind"] == "ssru" else 0):
-            forget = self._weights.take(f"decoder_l{layer + 1}_rnn_bf", self._dim)
+            forget = self._weights.take(f"decoder_l{layer + 1}_rnn_bf", sizes["hidden_dim"])
             self._tensors[f"decoder.{layer}.ssru.cell.bias"] = np.concatenate([np.zeros_like(forget), forget])
-        add_layers(self._tensors, sizes, lambda name: self._theirs(name, sizes["norm"]))
+        add_tensors(self._tensors, sizes, _NAMES | _PRE_NORM if before else _NAMES)
         return sizes, self._tensors
-
-    def _theirs(self, name: str, norm: str) -> list[str]:
-        """The arrays that one of our tensors is made of."""
-        stem, _, kind = name.rpartition(".")
-        if stem in _OUTSIDE:
-            return self._norm(_OUTSIDE[stem], kind)
-        side, number, part = stem.split(".", 2)
-        layer = f"{side}_l{int(number) + 1}"
-        if part == "ssru.cell":  # whose bias is not all there
-            return [f"{layer}_rnn_W", f"{layer}_rnn_Wf"]
-        if part == "ssru.norm":
-            return self._norm(f"{layer}_rnn" if norm == "pre" else f"{layer}_rnn_ffn", kind)
-        if part.endswith("norm"):
-            return self._norm(f"{layer}_{_NORMS[part]}", kind)
-        block, letters = _PARTS[part]
-        return [f"{layer}_{block}_{'W' if kind == 'weight' else 'b'}{letter}" for letter in letters]
-
-    def _norm(self, theirs: str, kind: str) -> list[str]:
-        suffix = "_pre" if f"{theirs}_ln_scale_pre" in self._weights else ""
-        return [f"{theirs}_ln_{'scale' if kind == 'weight' else 'bias'}{suffix}"]

@@ -14,29 +14,14 @@ from sharpbeam.errors import ModelError
 
 
 def read_embeddings(weights: Weights, output: str) -> tuple[dict[str, Any], Tensors]:
-    """The embeddings and the output layer, whose weights are called `output`_W and _b; tied where it has no matrix.
+    """The embeddings and the output layer, whose weights are called `output`_W or _Wt, and _b; or tied.
 
-    Returns their part of the config, and the tensors.
+    Returns their part of the config of a transformer, and the tensors.
     """
-    names = ["Wemb"] if "Wemb" in weights else ["encoder_Wemb", "decoder_Wemb"]
-    shapes = [weights.matrix_shape(name) for name in names]
-    size, dim = shapes[-1]
-    tensors = Tensors(weights, transposed=True)
-    tensors["target_embedding"] = weights.tensor(names[-1], size, dim)
-    if len(names) == 2:
-        tensors["source_embedding"] = weights.tensor(names[0], *shapes[0])
-    if f"{output}_W" in weights:
-        tensors.add_matrix("output_weight", f"{output}_W", size, dim)
-    elif f"{output}_Wt" in weights:
-        tensors["output_weight"] = weights.tensor(f"{output}_Wt", size, dim)
-    bias = f"{output}_b"
+    tensors, target = Tensors(weights), ("Wemb", "decoder_Wemb")
+    facts = tensors.add_embeddings(("Wemb", "encoder_Wemb"), target, (f"{output}_W", f"{output}_Wt", *target))
+    bias, size = f"{output}_b", facts["target_vocab_size"]
     tensors["output_bias"] = weights.take(bias, size) if bias in weights else np.zeros(size, np.float32)
-    facts = {
-        "source_vocab_size": shapes[0][0],
-        "target_vocab_size": size,
-        "shared_embedding": len(names) == 1,
-        "tied_output": "output_weight" not in tensors,
-    }
     return facts, tensors
 
 

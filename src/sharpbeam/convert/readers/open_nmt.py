@@ -3,7 +3,7 @@
 Names and meanings are those of its onmt/encoders/transformer.py, onmt/decoders/transformer.py and onmt/modules. The
 file is a pickle of tensors, lists and an argparse.Namespace, of which the attributes are read and nothing is called.
 Sources do not end in eos. Its usual sinusoids stand in turn, a sine and a cosine of each frequency; ours are sines,
-then cosines, so that all that reads or writes the layers' vectors is put into that order.
+then cosines, so that everything that reads or writes the layers' vectors is put into that order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
-from sharpbeam.convert.readers.positions import recognise, sines_first, with_sines_first
-from sharpbeam.convert.readers.transformer import add_layers
+from sharpbeam.convert.readers.positions import recognize, with_sines_first
+from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import Sinusoid
@@ -49,19 +49,29 @@ _DEFAULTS = {
     "pos_ffn_activation_fn": "relu",
     "position_encoding_type": "SinusoidalInterleaved",
 }
-_LAYERS = {"encoder": "encoder.transformer", "decoder": "decoder.transformer_layers"}
-_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names; the first norm of a decoder's has the suffix _1
-    "attention.norm": ("layer_norm",),
-    "attention.qkv": ("self_attn.linear_query", "self_attn.linear_keys", "self_attn.linear_values"),
-    "attention.out": ("self_attn.final_linear",),
-    "cross.norm": ("layer_norm_2",),
-    "cross.query": ("context_attn.linear_query",),
-    "cross.key_value": ("context_attn.linear_keys", "context_attn.linear_values"),
-    "cross.out": ("context_attn.final_linear",),
-    "ffn.norm": ("feed_forward.layer_norm",),
-    "ffn.up": ("feed_forward.w_1", "feed_forward.w_3"),  # the second one where it is gated
-    "ffn.down": ("feed_forward.w_2",),
+_NAMES = {
+    "encoder_norm": "encoder.layer_norm.{end}",
+    "decoder_norm": "decoder.layer_norm.{end}",
+    **in_layers(
+        "{side}.transformer.{layer}.",
+        {
+            "encoder.attention.norm": "layer_norm",
+            "decoder.attention.norm": "layer_norm_1",
+            "attention.qkv": "self_attn.linear_<query|keys|values>",
+            "attention.out": "self_attn.final_linear",
+            "cross.norm": "layer_norm_2",
+            "cross.query": "context_attn.linear_query",
+            "cross.key_value": "context_attn.linear_<keys|values>",
+            "cross.out": "context_attn.final_linear",
+            "ffn.norm": "feed_forward.layer_norm",
+            "ffn.up": "feed_forward.w_1",
+            "ffn.down": "feed_forward.w_2",
+        },
+        ".{end}",
+    ),
 }
+_GATED = in_layers("{side}.transformer.{layer}.", {"ffn.up": "feed_forward.<w_1|w_3>.{end}"})
+_NEWER = {".a_2": ".weight", ".b_2": ".bias", "decoder.transformer_layers.": "decoder.transformer."}
 
 
 def read_open_nmt(path: Path, spm: Pieces) -> Converted:
@@ -73,7 +83,7 @@ def read_open_nmt(path: Path, spm: Pieces) -> Converted:
     for name, allowed in _ONLY.items():
         facts.require(name, allowed)
     facts.require("num_kv", [0, facts.integer("heads")])
-    arrays = {name.replace(".a_2", ".weight").replace(".b_2", ".bias"): a for name, a in saved["model"].items()}
+    arrays = {_newer(name): array for name, array in saved["model"].items()}
     arrays |= {f"generator.{name.removeprefix('0.')}": array for name, array in saved["generator"].items()}
     sizes, tensors = _OpenNmtTransformer(facts, Weights(path, arrays)).read()
     source, target = (_words(path, saved["vocab"], side) for side in ("src", "tgt"))
@@ -159,15 +169,14 @@ class _OpenNmtTransformer:
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The facts of TransformerConfig except tokens, and the tensors."""
         facts, w, t = self._facts, self._weights, self._tensors
-        names = {side: f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")}
-        source, target = (w.take(name, *w.matrix_shape(name)) for name in names.values())
-        output = w.take("generator.weight", *target.shape)
+        embeddings = [f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")]
+        sizes = t.add_embeddings(embeddings[:1], embeddings[1:], ("generator.weight",))
         activation, gated = facts.choice("pos_ffn_activation_fn", _ACTIVATIONS)
         epsilon = facts.get("norm_eps")
         if not isinstance(epsilon, float) or not 0 < epsilon < 1:
             raise facts.refusal("norm_eps", "a number between 0 and 1")
-        t["output_bias"] = w.take("generator.bias", len(target))
-        sizes: dict[str, Any] = t.add_embeddings(source, target, output) | {
+        t["output_bias"] = w.take("generator.bias", sizes["target_vocab_size"])
+        sizes |= {
             "norm": "pre",
             "norm_epsilon": epsilon,
             "activation": activation,
@@ -175,20 +184,20 @@ class _OpenNmtTransformer:
             "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in w,
             "ffn_bias": "encoder.transformer.0.feed_forward.w_1.bias" in w,
         }
-        for side, layers in _LAYERS.items():
+        for side in ("encoder", "decoder"):
             sizes |= {
                 f"{side}_layers": facts.integer(f"{side[:3]}_layers"),
                 f"{side}_heads": facts.integer("heads"),
-                f"{side}_ffn_dim": w.matrix_shape(f"{layers}.0.feed_forward.w_1.weight")[0],
+                f"{side}_ffn_dim": w.matrix_shape(f"{side}.transformer.0.feed_forward.w_1.weight")[0],
             }
-        positions, interleaved = self._positions(target.shape[1])
+        positions, interleaved = self._positions(sizes["hidden_dim"])
         sizes |= positions
-        add_layers(t, sizes, lambda name: _theirs(name, gated))
+        add_tensors(t, sizes, _NAMES | _GATED if gated else _NAMES)
         w.check_all_taken()
-        return sizes, with_sines_first(t, target.shape[1]) if interleaved else t
+        return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t
 
     def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
-        """The kind of positions, and whether sines and cosines stand in turn. Tables in the file must be that kind."""
+        """The kind of positions, and whether they are interleaved. Tables in the file must be of that kind."""
         facts, w = self._facts, self._weights
         if not facts.flag("position_encoding"):
             return {"positions": "none", "scaled_embedding": False}, False
@@ -199,17 +208,13 @@ class _OpenNmtTransformer:
             if name not in w:
                 continue
             table = w.take(name, w.shape(name)[0] if w.shape(name) else 0, 1, dim)[:, 0]
-            if recognise(table[:, sines_first(dim)] if interleaved else table) != (kind, 0):
+            if recognize(table) != (kind, 0, interleaved):
                 raise ModelError(f"{facts.path}: {name} is no table of {facts.get('position_encoding_type')}.")
         return {"positions": kind}, interleaved
 
 
-def _theirs(name: str, gated: bool) -> list[str]:
-    """The tensors that one of ours is made of."""
-    stem, _, kind = name.rpartition(".")
-    if stem in ("encoder_norm", "decoder_norm"):
-        return [f"{stem.removesuffix('_norm')}.layer_norm.{kind}"]
-    side, layer, part = stem.split(".", 2)
-    parts = _PARTS[part] if gated or part != "ffn.up" else _PARTS[part][:1]
-    first = "_1" if part == "attention.norm" and side == "decoder" else ""
-    return [f"{_LAYERS[side]}.{layer}.{one}{first}.{kind}" for one in parts]
+def _newer(name: str) -> str:
+    """The name that a tensor of the layers or of a norm has for us: of version 3, and the same on both sides."""
+    for theirs, ours in _NEWER.items():
+        name = name.replace(theirs, ours)
+    return name

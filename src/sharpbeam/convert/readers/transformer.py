@@ -1,8 +1,14 @@
-"""The layers of a transformer under the names of another program; their shapes follow from our config."""
+"""A transformer's tensors, made of those of another program by a table of names.
+
+A key is one of our names without its ending: a whole one (`encoder_norm`), the part of a side's layers
+(`decoder.ffn.up`) or of all layers (`attention.qkv`). Its value is their name, with fields for the side, the layer
+(from 0; `number` from 1) and the ending. Alternatives <q|k|v> are tensors whose rows follow each other in ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,24 +18,45 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 
+Names = Mapping[str, str]
+_ENDINGS = {  # ours -> that of each program
+    "weight": {"end": "weight", "W": "W", "scale": "scale", "gamma": "gamma"},
+    "bias": {"end": "bias", "W": "b", "scale": "bias", "gamma": "beta"},
+}
+_ALTERNATIVES = re.compile(r"(.*)<(.*)>(.*)")
 
-def add_layers(tensors: Tensors, sizes: Mapping[str, Any], theirs: Callable[[str], Sequence[str]]) -> None:
+
+def in_layers(prefix: str, parts: Names, suffix: str = "") -> dict[str, str]:
+    """The names of the `parts` of a layer, whose own names stand between `prefix` and `suffix`."""
+    return {ours: f"{prefix}{theirs}{suffix}" for ours, theirs in parts.items()}
+
+
+def names_of(ours: str, table: Names) -> list[str]:
+    """The tensors that one of ours is made of."""
+    stem, _, ending = ours.rpartition(".")
+    if ending not in _ENDINGS:
+        stem, ending = ours, "weight"
+    side, layer, part = stem.split(".", 2) if stem.count(".") > 1 else ("", "0", stem)
+    template = next(table[key] for key in (stem, f"{side}.{part}", part) if key in table)
+    name = template.format(side=side, layer=layer, number=int(layer) + 1, **_ENDINGS[ending])
+    parts = _ALTERNATIVES.fullmatch(name)
+    return [name] if parts is None else [f"{parts[1]}{one}{parts[3]}" for one in parts[2].split("|")]
+
+
+def add_tensors(tensors: Tensors, sizes: Mapping[str, Any], table: Names, zero_biases: bool = False) -> None:
     """Add every tensor that is not there yet of a transformer with `sizes`, the facts of its config except tokens.
 
-    `theirs` names the parts that one of ours is made of, whose rows follow each other; without parts it is zeros.
-    Raises ModelError if a part is missing or of another shape.
+    With `zero_biases` one that is missing is zeros. Raises ModelError if a tensor is missing or of another shape.
     """
     config = TransformerConfig(**{**sizes, "unk_id": 0, "bos_id": 0, "eos_id": 0, "pad_id": 0})
-    layers, most = config.encoder_layers + config.decoder_layers, len([*tensors.weights.names()])
-    if layers > most:  # a damaged config must not make us list billions of names
-        raise ModelError(f"{tensors.weights.path}: it says that it has {layers} layers, but it has {most} tensors.")
+    weights, layers = tensors.weights, config.encoder_layers + config.decoder_layers
+    if layers > (most := len([*weights.names()])):  # a damaged config must not make us list billions of names
+        raise ModelError(f"{weights.path}: it says that it has {layers} layers, but it has {most} tensors.")
     for name, shape in tensor_shapes(config).items():
         if name in tensors:
             continue
-        parts = theirs(name)
-        if not parts:
+        parts = names_of(name, table)
+        if zero_biases and name.endswith("bias") and not all(part in weights for part in parts):
             tensors[name] = np.zeros(shape, np.float32)
-        elif len(shape) == 2:
-            tensors.add_matrix(name, parts, shape[0] // len(parts), shape[1])
         else:
-            tensors.add_vector(name, parts, shape[0] // len(parts))
+            tensors.add(name, parts, shape)

@@ -1,6 +1,6 @@
-"""MarianMT, M2M100, NLLB, NLLB-MoE, BART and mBART: what `transformers` computes, in TransformerConfig's words.
+"""MarianMT, M2M100, NLLB, NLLB-MoE, BART and mBART: the computation of `transformers`, in TransformerConfig's words.
 
-A fact that they would heed and we cannot say is refused by name (models/marian, m2m_100, bart, mbart).
+A fact that they would heed and we cannot express is refused by name (models/marian, m2m_100, bart, mbart).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
 from sharpbeam.convert.readers.hugging_face.marian_words import read_words
 from sharpbeam.convert.readers.hugging_face.words import Words
-from sharpbeam.convert.readers.positions import recognise
-from sharpbeam.convert.readers.transformer import add_layers
-from sharpbeam.errors import ModelError
+from sharpbeam.convert.readers.positions import add_learned, add_positions, with_sines_first
+from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 
 _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]] = {
     "relu": "relu",
@@ -72,30 +71,30 @@ _FIXED: dict[str, dict[str, bool]] = {
     "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
     "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
 }
-_OUTSIDE = {
-    "encoder_norm": "encoder.layer_norm",
-    "decoder_norm": "decoder.layer_norm",
-    "source_embedding_norm": "encoder.layernorm_embedding",
-    "target_embedding_norm": "decoder.layernorm_embedding",
+NAMES: Mapping[str, str] = {
+    "encoder_norm": "model.encoder.layer_norm.{end}",
+    "decoder_norm": "model.decoder.layer_norm.{end}",
+    "source_embedding_norm": "model.encoder.layernorm_embedding.{end}",
+    "target_embedding_norm": "model.decoder.layernorm_embedding.{end}",
+    **in_layers(
+        "model.{side}.layers.{layer}.",
+        {
+            "attention.norm": "self_attn_layer_norm",
+            "attention.qkv": "self_attn.<q|k|v>_proj",
+            "attention.out": "self_attn.out_proj",
+            "cross.norm": "encoder_attn_layer_norm",
+            "cross.query": "encoder_attn.q_proj",
+            "cross.key_value": "encoder_attn.<k|v>_proj",
+            "cross.out": "encoder_attn.out_proj",
+            "ffn.norm": "final_layer_norm",
+            "ffn.up": "fc1",
+            "ffn.down": "fc2",
+        },
+        ".{end}",
+    ),
 }
-_PARTS: dict[str, tuple[str, ...]] = {  # of a layer, by our names
-    "attention.norm": ("self_attn_layer_norm",),
-    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "attention.out": ("self_attn.out_proj",),
-    "cross.norm": ("encoder_attn_layer_norm",),
-    "cross.query": ("encoder_attn.q_proj",),
-    "cross.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "cross.out": ("encoder_attn.out_proj",),
-    "ffn.norm": ("final_layer_norm",),
-    "ffn.up": ("fc1",),
-    "ffn.down": ("fc2",),
-}
-_MOE_PARTS: dict[str, tuple[str, ...]] = {
-    **{part: tuple(n.replace("encoder_attn", "cross_attention") for n in names) for part, names in _PARTS.items()},
-    "ffn.norm": ("ff_layer_norm",),
-    "ffn.up": ("ffn.fc1",),
-    "ffn.down": ("ffn.fc2",),
-}
+_ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+_SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
 
@@ -104,9 +103,7 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
     facts = checkpoint.facts
     for name, value in _FIXED[checkpoint.kind].items():
         facts.require(name, [value])
-    model = _MarianReader(checkpoint.kind, facts, checkpoint.weights)
-    sizes = model.sizes()
-    tensors = model.all_tensors(sizes)  # first, so that the sizes are sure
+    sizes, tensors = _MarianReader(checkpoint.kind, facts, checkpoint.weights).read()
     if checkpoint.generation.get("decoder_start_token_id") is None:
         start = "a token's id: that of </s> for mBART-50, of the language to translate into for mBART-cc25"
         raise checkpoint.generation.refusal("decoder_start_token_id", start)
@@ -116,39 +113,25 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
     return sizes, tensors, read(checkpoint.folder, checkpoint.kind, *vocabularies, special)
 
 
-def names_of(name: str, kind: str) -> list[str]:
-    """The tensors that one of ours, other than embeddings, positions and output, is made of in a model of `kind`."""
-    stem, _, part = name.rpartition(".")
-    if stem in _OUTSIDE:
-        return [f"model.{_OUTSIDE[stem]}.{part}"]
-    side, layer, place = stem.split(".", 2)
-    parts = (_MOE_PARTS if kind == "nllb-moe" else _PARTS)[place]
-    return [f"model.{side}.layers.{layer}.{one}.{part}" for one in parts]
-
-
 class _MarianReader:
     """The config and the weights of one model, and our tensors."""
 
     def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:
         self.kind, self.facts, self.weights, self._tensors = kind, facts, weights, Tensors(weights)
 
-    def sizes(self) -> dict[str, Any]:
-        """The facts of TransformerConfig except tokens and languages."""
-        facts, vocab = self.facts, self.facts.integer("vocab_size")
-        shared = facts.flag("share_encoder_decoder_embeddings") and not self._split_embeddings()
-        decoder_vocab = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
-        sizes: dict[str, Any] = {
-            "source_vocab_size": vocab,
-            "target_vocab_size": vocab if shared else decoder_vocab or vocab,
-            "hidden_dim": facts.integer("d_model"),
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The facts of TransformerConfig except tokens and languages, and all tensors.
+
+        Raises ModelError if a tensor is missing, of another shape, or left over.
+        """
+        facts, w, t = self.facts, self.weights, self._tensors
+        sizes = self._embeddings() | {
             "norm": "post" if self.kind in ("marian", "bart") else "pre",
             "encoder_final_norm": self.kind not in ("marian", "bart"),
             "decoder_final_norm": self.kind not in ("marian", "bart"),
             "embedding_norm": self.kind in ("bart", "mbart"),
             "activation": facts.choice("activation_function", _ACTIVATIONS),
             "scaled_embedding": facts.flag("scale_embedding"),
-            "shared_embedding": shared,
-            "tied_output": facts.flag("tie_word_embeddings") and not self._split_output(shared),
         }
         for side in ("encoder", "decoder"):
             sizes |= {
@@ -156,75 +139,49 @@ class _MarianReader:
                 f"{side}_heads": facts.integer(f"{side}_attention_heads"),
                 f"{side}_ffn_dim": facts.integer(f"{side}_ffn_dim"),
             }
+        positions, interleaved = self._positions(sizes["hidden_dim"])
+        sizes |= positions
+        bias, target = "final_logits_bias", sizes["target_vocab_size"]
+        t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
+        names = NAMES
         if self.kind == "nllb-moe":
             sizes |= nllb_moe.expert_facts(facts)
-        return sizes | self._positions(sizes["hidden_dim"])
-
-    def all_tensors(self, sizes: Mapping[str, Any]) -> dict[str, Tensor]:
-        """All tensors in our names; raises ModelError if one is missing, of another shape, or left over."""
-        w, t, dim = self.weights, self._tensors, sizes["hidden_dim"]
-        source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
-        if sizes["shared_embedding"]:
-            t["target_embedding"] = w.take(next((name for name in _SHARED if name in w), _SHARED[0]), target, dim)
-        else:
-            t["source_embedding"] = w.take(_ENCODER_EMBEDDING, source, dim)
-            t["target_embedding"] = w.take(_DECODER_EMBEDDING, target, dim)
-        w.ignore(*_SHARED)
-        if not sizes["tied_output"]:
-            t["output_weight"] = w.take("lm_head.weight", target, dim)
-        bias = "final_logits_bias"
-        t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
-        for ours, side in (("source", "encoder"), ("target", "decoder")):
-            if sizes["positions"] == "learned":
-                table, skipped = _position_table(w, side), _SKIPPED * sizes["embedding_norm"]
-                t[f"{ours}_positions"] = w.take(table, sizes["max_positions"] + skipped, dim)[skipped:]
-            mixture = sizes.get("experts", 0), sizes[f"{side}_ffn_dim"], dim
-            step = sizes.get(f"{side}_expert_step", 0)
-            for layer in range(step - 1, sizes[f"{side}_layers"], step) if step else ():
-                inner = f"model.{side}.layers.{layer}.ffn"
-                nllb_moe.add_mixture(t, w, self.facts, f"{side}.{layer}.ffn", inner, mixture)
-        add_layers(t, sizes, lambda name: names_of(name, self.kind))
-        w.ignore(*(_position_table(w, side) for side in ("encoder", "decoder")), "lm_head.weight")
+            names = nllb_moe.mixture_names(NAMES, sizes)
+        add_tensors(t, sizes, names)
+        if self.kind == "nllb-moe":
+            nllb_moe.scale_experts(t, facts, sizes)
+        w.ignore(_SHARED, _ENCODER_EMBEDDING, _DECODER_EMBEDDING, _HEAD)
         w.check_all_taken()
-        return t
+        return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t
 
-    def _positions(self, dim: int) -> dict[str, Any]:
-        """The tables of positions, where they are there; else as the classes make them."""
+    def _embeddings(self) -> dict[str, Any]:
+        """The facts of both embeddings and the output matrix, which are added to the tensors.
+
+        A matrix of several names may have any of them in the file, which decides whether they are one matrix.
+        """
+        facts = self.facts
+        shared, vocab = facts.flag("share_encoder_decoder_embeddings"), facts.integer("vocab_size")
+        source = [_ENCODER_EMBEDDING, *((_SHARED, _DECODER_EMBEDDING, _HEAD) if shared else ())]
+        target = [_DECODER_EMBEDDING, *((_SHARED, _ENCODER_EMBEDDING, _HEAD) if shared else ())]
+        output = [_HEAD, *(target if facts.flag("tie_word_embeddings") else ())]
+        rows = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
+        dim = facts.integer("d_model")
+        shapes = (vocab, dim), (vocab if shared else rows or vocab, dim)
+        return self._tensors.add_embeddings(source, target, output, shapes)
+
+    def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
+        """The facts of positions, as `add_positions`; without tables they are as the classes make them."""
         w = self.weights
+        names = [_position_table(w, "encoder"), _position_table(w, "decoder")]
         if self.kind in ("bart", "mbart"):
-            return {"positions": "learned", "max_positions": self.facts.integer("max_position_embeddings")}
-        names = [name for name in (_position_table(w, "encoder"), _position_table(w, "decoder")) if name in w]
-        offset = 0 if self.kind == "marian" else self.facts.integer("pad_token_id") + 1
-        made = {"positions": "sinusoidal" if self.kind == "marian" else "sinusoidal-t2t", "position_offset": offset}
-        if not names or self.kind in ("m2m_100", "nllb-moe"):  # M2M100 makes its table anew whatever the file says
-            return made
-        tables = [w.whole(name) for name in names]
-        kinds = {recognise(table) if table.ndim == 2 and table.shape[1] == dim else None for table in tables}
-        if None not in kinds and len(kinds) == 1:
-            ((kind, first),) = filter(None, kinds)
-            return {"positions": kind, "position_offset": first}
-        if len(tables) < 2 or tables[0].shape != tables[1].shape:
-            raise ModelError(f"{self.facts.path}: the tables of positions of encoder and decoder have different sizes.")
-        return {"positions": "learned", "max_positions": len(tables[0])}
-
-    def _split_embeddings(self) -> bool:
-        """Whether encoder and decoder have embeddings of their own."""
-        names = [name for name in (_ENCODER_EMBEDDING, _DECODER_EMBEDDING) if name in self.weights]
-        return len(names) == 2 and not self._same(*names)
-
-    def _split_output(self, shared: bool) -> bool:
-        """Whether the output matrix is another one than the target embedding."""
-        names = _SHARED if shared else (_DECODER_EMBEDDING,)
-        embedding = next((name for name in names if name in self.weights), None)
-        head = "lm_head.weight"
-        return head in self.weights and embedding is not None and not self._same(head, embedding)
-
-    def _same(self, one: str, other: str) -> bool:
-        return np.array_equal(self.weights.whole(one), self.weights.whole(other))
-
-
-_ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
-_SHARED = ("model.shared.weight", _DECODER_EMBEDDING, _ENCODER_EMBEDDING, "lm_head.weight")
+            rows = self.facts.integer("max_position_embeddings") + _SKIPPED
+            return add_learned(self._tensors, [w.take(name, rows, dim)[_SKIPPED:] for name in names]), False
+        if self.kind == "marian" and any(name in w for name in names):
+            return add_positions(self._tensors, [w.whole(name) for name in names if name in w], dim)
+        if self.kind == "marian":
+            return {"positions": "sinusoidal"}, False
+        w.ignore(*names)  # M2M100 makes its table anew whatever the file says
+        return {"positions": "sinusoidal-t2t", "position_offset": self.facts.integer("pad_token_id") + 1}, False
 
 
 def _position_table(weights: Weights, side: str) -> str:

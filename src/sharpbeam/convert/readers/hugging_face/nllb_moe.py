@@ -1,16 +1,18 @@
-"""The mixtures of experts of NLLB-MoE: what models/nllb_moe of `transformers` computes, in TransformerConfig's words.
+"""The mixtures of experts of NLLB-MoE, as models/nllb_moe of `transformers` computes them.
 
-Two experts answer for each position, and their gates sum to 1. Experts with a capacity, which drop positions by what
-else is in the batch, are refused by name. In evaluation an expert's answer is multiplied by 1 - `moe_token_dropout`,
+Two experts answer for each position, and their gates sum to 1. Experts with a capacity, which drop positions by the
+rest of the batch, are refused by name. In evaluation an expert's answer is multiplied by 1 - `moe_token_dropout`,
 which is folded into its second matrix here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.weights import Tensors, Weights, joined, values
+from sharpbeam.convert.formats.weights import Tensors, values
+from sharpbeam.convert.readers.transformer import Names, in_layers
 from sharpbeam.models.transformer.config import MOST_EXPERTS
 
 DEFAULTS: dict[str, Any] = {
@@ -47,19 +49,30 @@ def expert_facts(facts: Facts) -> dict[str, Any]:
     }
 
 
-def add_mixture(
-    tensors: Tensors, weights: Weights, facts: Facts, ours: str, theirs: str, sizes: tuple[int, int, int]
-) -> None:
-    """Add router and experts of one layer; `sizes` are those of a mixture, an inner and an outer vector."""
-    experts, inner, dim = sizes
-    tensors.add_matrix(f"{ours}.router.weight", f"{theirs}.router.classifier.weight", experts, dim)
-    if facts.flag("router_bias"):
-        tensors.add_vector(f"{ours}.router.bias", f"{theirs}.router.classifier.bias", experts)
-    names = [f"{theirs}.experts.expert_{e}" for e in range(experts)]
-    tensors[f"{ours}.up.weight"] = joined([weights.tensor(f"{name}.fc1.weight", inner, dim) for name in names])
-    tensors.add_vector(f"{ours}.up.bias", [f"{name}.fc1.bias" for name in names], inner)
-    kept = 1.0 - facts.number("moe_token_dropout")
-    down = joined([weights.tensor(f"{name}.fc2.weight", dim, inner) for name in names])
-    tensors[f"{ours}.down.weight"] = values(down) * kept
-    tensors.add_vector(f"{ours}.down.bias", [f"{name}.fc2.bias" for name in names], dim)
-    tensors[f"{ours}.down.bias"] = values(tensors[f"{ours}.down.bias"]) * kept
+def mixture_names(names: Names, sizes: Mapping[str, Any]) -> dict[str, str]:
+    """The names of NLLB-MoE's tensors; `names` are those of M2M100's."""
+    own = {part: name.replace("encoder_attn", "cross_attention") for part, name in names.items()}
+    ffn = {"ffn.norm": "ff_layer_norm", "ffn.up": "ffn.fc1", "ffn.down": "ffn.fc2"}
+    own |= in_layers("model.{side}.layers.{layer}.", ffn, ".{end}")
+    experts = f"experts.expert_<{'|'.join(map(str, range(sizes['experts'])))}>"
+    parts = {"router": "router.classifier", "up": f"{experts}.fc1", "down": f"{experts}.fc2"}
+    for mixture in _mixtures(sizes):
+        own |= {f"{mixture}.{part}": f"model.{{side}}.layers.{{layer}}.ffn.{parts[part]}.{{end}}" for part in parts}
+    return own
+
+
+def scale_experts(tensors: Tensors, facts: Facts, sizes: Mapping[str, Any]) -> None:
+    """Multiply what experts answer by 1 - `moe_token_dropout`."""
+    for mixture in _mixtures(sizes):
+        for name in (f"{mixture}.down.weight", f"{mixture}.down.bias"):
+            tensors[name] = values(tensors[name]) * (1.0 - facts.number("moe_token_dropout"))
+
+
+def _mixtures(sizes: Mapping[str, Any]) -> list[str]:
+    """The feed-forward parts that are mixtures, by our names."""
+    steps = {side: sizes[f"{side}_expert_step"] for side in ("encoder", "decoder")}
+    return [
+        f"{side}.{layer}.ffn"
+        for side, step in steps.items()
+        for layer in (range(step - 1, sizes[f"{side}_layers"], step) if step else ())
+    ]
