@@ -19,7 +19,7 @@ from sharpbeam.jobs import chunks
 from sharpbeam.jobs.formats import Format, renderer
 from sharpbeam.jobs.journal import job_identity
 from sharpbeam.jobs.memory import peak_memory
-from sharpbeam.jobs.output import JobOutput, OutputFile, writing
+from sharpbeam.jobs.output import JobOutput, OutputFile, StandardOutput, writing
 from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -38,7 +38,7 @@ Model = str | Path | Sequence[str | Path] | Translator
 def translate_file(
     model: Model,
     source: str | Path | Sequence[str | Path],
-    output: str | Path,
+    output: str | Path | None,
     *,
     resume: bool = False,
     restart: bool = False,
@@ -58,10 +58,11 @@ def translate_file(
     """Translate a file line by line into the file `output`, so that a kill or a crash loses some 10 seconds of work.
 
     `model` is a Translator, or what one is made from, with `machine`. `source` is a file of text, one sentence a line,
-    or several, one after another; .gz and .zst are packed, as `output` may be, and `-` is standard input. Every line
-    gives exactly `num_hypotheses` lines (format text, or pharaoh: text ||| 0-0 1-2) or one JSON object (jsonl), in
-    UTF-8. Bytes that are not of the `encoding` are an InputError or, with errors="replace", become U+FFFD. All
-    translations begin with `target_prefix`. `glossary` is that of `Translator.translate`.
+    or several, one after another; .gz and .zst are packed, as `output` may be; `-`, or no file, is standard input, and
+    an `output` of None standard output. Every line gives exactly `num_hypotheses` lines (format text, or pharaoh:
+    text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,
+    with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary` is that of
+    `Translator.translate`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -81,14 +82,32 @@ def translate_file(
     choice("errors", errors, DecodingErrors)
     encoding = check_encoding(encoding)
     part, terms = Shard.of(shard), Glossary.of(glossary)
+    require(part.count == 1 or _read_twice(files), "shard", shard, "1/1 for input from no file")
     check_readable(files)
-    place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
+    place: JobOutput = StandardOutput()
+    if output is not None:
+        place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
     with writing(place):
         translator = open_translator(model, machine)
-        chosen = (options or translator.defaults).changed(**keywords)
+        chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl")
+        if format == "pharaoh":
+            chosen = chosen.changed(return_attention=True)
         fields = Fields(field, into)
         job = TranslationJob(translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding)
         return job.run(place, progress)
+
+
+def count_lines(files: Sequence[Path], shard: str = "1/1", encoding: str = "utf-8") -> int | None:
+    """The number of lines in a shard of files; None for standard input, whose lines are not known yet."""
+    if not _read_twice(files):
+        return None
+    first, last = Shard.of(shard).lines(sum(1 for _ in read_all(files, "replace", encoding=encoding)))
+    return last - first
+
+
+def _read_twice(files: Sequence[Path]) -> bool:
+    """Whether all input is in files, which can be read once more."""
+    return bool(files) and all(path.is_file() and not is_standard_input(path) for path in files)
 
 
 def open_translator(model: Model, machine: MachineOptions | None = None) -> Translator:
@@ -125,44 +144,35 @@ class JobStats:
         return json.dumps({name: value for name, value in facts.items() if value is not None})
 
 
+@dataclass
 class TranslationJob:
     """Lines of files through a translator into an output, resuming an interrupted run."""
 
-    def __init__(
-        self,
-        translator: Translator,
-        options: DecodeOptions,
-        files: Sequence[Path],
-        format: Format = "text",
-        errors: DecodingErrors = "strict",
-        target_prefix: str | None = None,
-        fields: Fields = Fields(),  # noqa: B008 (frozen)
-        shard: Shard = Shard(),  # noqa: B008
-        glossary: Glossary | None = None,
-        encoding: str = "utf-8",
-    ) -> None:
-        """No files = standard input. Raises OptionError if the format cannot hold a result that the options ask for."""
-        if format == "pharaoh":
-            options = options.changed(return_attention=True)
-        options = options.changed(return_scores=format == "jsonl")
-        self._translator, self._options, self._files = translator, options, files
-        self._render = renderer(format, options.search)
-        self._format, self._errors, self._target_prefix = format, errors, target_prefix
-        self._fields, self._shard, self._glossary, self._encoding = fields, shard, glossary, encoding
-        require(
-            shard.count == 1 or self._read_twice, "shard", f"{shard.index}/{shard.count}", "1/1 for input from no file"
-        )
+    translator: Translator
+    options: DecodeOptions
+    files: Sequence[Path]
+    format: Format
+    errors: DecodingErrors
+    target_prefix: str | None
+    fields: Fields
+    shard: Shard
+    glossary: Glossary | None
+    encoding: str
+
+    def __post_init__(self) -> None:
+        """Raises OptionError if the format cannot hold a result that the options ask for."""
+        self._render = renderer(self.format, self.options.search)
 
     def run(self, output: JobOutput, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
         stats, stdin = JobStats(), StandardInput()
-        finished = output.begin(self._identity, self._lines() if self._read_twice else None)
+        finished = output.begin(self._identity, self._lines() if _read_twice(self.files) else None)
         if finished is None:
             return stats
         lines = self._lines(stdin)
         for line in islice(lines, finished):  # whether they are the same, `output` will tell
             output.skip(line)
-        number = self._asked = finished
+        number = self._number = finished
         first_loop = 0
         if progress is not None and finished:
             progress(finished)
@@ -181,10 +191,10 @@ class TranslationJob:
             if progress is not None:
                 progress(1)
 
-        before = dataclasses.replace(self._translator.work)
+        before = dataclasses.replace(self.translator.work)
         began = time.perf_counter()
         # If chunks may change last bits, all are equally long, for the same result in every run.
-        fixed = 0 if self._translator.loaded.machine.batch_invariant else chunks.CHUNK
+        fixed = 0 if self.translator.loaded.machine.batch_invariant else chunks.CHUNK
         with chunks.engine_warnings(None):  # `_warn` says it with the number of the line
             chunks.run_chunks(lines, self._translate, put, commit=output.commit, ready=stdin.ready, fixed=fixed)
         output.finish()
@@ -195,62 +205,46 @@ class TranslationJob:
         self._count_work(stats, before)
         return stats
 
-    def total(self) -> int | None:
-        """The number of input lines if all are in files; else None, as it is unknown."""
-        if not self._read_twice:
-            return None
-        first, last = self._shard.lines(self._count())
-        return last - first
-
-    def _count(self) -> int:
-        """The number of lines in the files."""
-        return sum(1 for _ in read_all(self._files, "replace", encoding=self._encoding))
-
     def _result(self, number: int, line: str, translation: Translation) -> str:
-        if self._fields.field:
-            return self._fields.filled(number + 1, line, translation)
+        if self.fields.field:
+            return self.fields.filled(number + 1, line, translation)
         return self._render(number, translation)
 
     def _translate(self, lines: list[str]) -> Generator[tuple[int, Translation], None, None]:
-        if self._fields.field:
-            lines = [self._fields.text(self._asked + number, line) for number, line in enumerate(lines, 1)]
-        self._asked += len(lines)
-        how: Any = {"target_prefix": self._target_prefix, "glossary": self._glossary, "options": self._options}
-        return self._translator.translate_iter(lines, **how)
+        if self.fields.field:
+            lines = [self.fields.text(self._number + number, line) for number, line in enumerate(lines, 1)]
+        self._number += len(lines)
+        how: Any = {"target_prefix": self.target_prefix, "glossary": self.glossary, "options": self.options}
+        return self.translator.translate_iter(lines, **how)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
-        lines = read_all(self._files, self._errors, stdin, self._encoding)
-        if self._shard.count == 1:
+        lines = read_all(self.files, self.errors, stdin, self.encoding)
+        if self.shard.count == 1:
             return lines
-        return islice(lines, *self._shard.lines(self._count()))
+        return islice(lines, *self.shard.lines(count_lines(self.files, encoding=self.encoding) or 0))
 
     def _identity(self) -> dict[str, Any]:
-        others: dict[str, Any] = {"format": self._format, "errors": self._errors, "target_prefix": self._target_prefix}
-        if self._fields.field or self._shard.count > 1:
-            others |= dataclasses.asdict(self._fields) | {"shard": f"{self._shard.index}/{self._shard.count}"}
-        if self._encoding != "utf-8":
-            others["encoding"] = self._encoding
-        if self._glossary is not None:
-            terms = json.dumps(sorted(self._glossary.terms.items())).encode()
+        others: dict[str, Any] = {"format": self.format, "errors": self.errors, "target_prefix": self.target_prefix}
+        if self.fields.field or self.shard.count > 1:
+            others |= dataclasses.asdict(self.fields) | {"shard": f"{self.shard.index}/{self.shard.count}"}
+        if self.encoding != "utf-8":
+            others["encoding"] = self.encoding
+        if self.glossary is not None:
+            terms = json.dumps(sorted(self.glossary.terms.items())).encode()
             others["glossary"] = hashlib.sha256(terms).hexdigest()
-        return job_identity(self._translator.loaded, self._options, **others)
-
-    @property
-    def _read_twice(self) -> bool:
-        """Whether all input is in files, which can be read once more."""
-        return bool(self._files) and all(path.is_file() and not is_standard_input(path) for path in self._files)
+        return job_identity(self.translator.loaded, self.options, **others)
 
     def _warn(self, line: int, translation: Translation) -> None:
         """Name a line whose end was cut off."""
         if translation.truncated:
-            most = self._options.schedule.max_input_length
+            most = self.options.schedule.max_input_length
             log.warning("line %d has more than %d tokens (max_input_length); its end was cut off.", line, most)
 
     def _count_work(self, stats: JobStats, before: Work) -> None:
         """Add the work of the searches since `before`."""
-        work = self._translator.work.since(before)
+        work = self.translator.work.since(before)
         stats.steps, stats.expansions, stats.python_step = work.steps, work.expansions, work.reason or None
-        if self._options.search.cube_pruning != "none":
+        if self.options.search.cube_pruning != "none":
             stats.merging_rate = round(work.merging_rate, 4)
-        layer = self._translator.output_layer(self._options)
+        layer = self.translator.output_layer(self.options)
         stats.fallback_share = layer.fallback_share

@@ -14,7 +14,6 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords
-from sharpbeam.options.schema import choice
 
 
 @with_options(without=("return_scores",))
@@ -93,20 +92,14 @@ def translate(
     * `sharpbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
-    from sharpbeam.api.translator import Translator
     from sharpbeam.cli.documents import document_of, run_document
-    from sharpbeam.jobs.formats import Format
-    from sharpbeam.jobs.output import OutputFile, StandardOutput, writing
     from sharpbeam.jobs.progress import progress_bar
-    from sharpbeam.jobs.records import Fields, Shard
-    from sharpbeam.jobs.translate_file import TranslationJob
+    from sharpbeam.jobs.translate_file import count_lines, translate_file
     from sharpbeam.text.encodings import check_encoding
-    from sharpbeam.text.glossary import Glossary, read_glossary
-    from sharpbeam.text.lines import DecodingErrors, check_readable
+    from sharpbeam.text.glossary import read_glossary
 
-    choice("errors", errors, DecodingErrors)
-    charset = check_encoding(encoding)
-    document = document_of(files or [], format_, True if field else lines)
+    inputs, charset = files or [], check_encoding(encoding)
+    document = document_of(inputs, format_, True if field else lines)
     if document is not None:
         plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats}
         _refuse(plain | {"encoding": charset != "utf-8", "shard": shard != "1/1"}, "lines, and this is a document")
@@ -115,23 +108,30 @@ def translate(
         return
     chosen = {"no_" * (value is False) + name: True for name, value in documents.items()}
     _refuse({"fields": fields} | chosen, "documents, and these are lines")
-    format_ = "text" if format_ == "auto" else format_
-    choice("format", format_, Format)
     if (resume or restart) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
-    part = Shard.of(shard)
-    check_readable(inputs := files or [])
-    place = OutputFile(output, resume=resume, restart=restart, inputs=inputs) if output else StandardOutput()
-    with writing(place):
-        translator = Translator(model, machine=machine, **options)
-        how = cast(Format, format_), cast(DecodingErrors, errors), target_prefix
-        terms = Glossary.of(read_glossary(glossary) if glossary else None)
-        job = TranslationJob(translator, translator.defaults, inputs, *how, Fields(field, into), part, terms, charset)
-        if not files and sys.stdin.isatty():
-            print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
-        shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
-        with progress_bar("translating", job.total, shown=shown) as bar:
-            figures = job.run(place, bar)
+    if not files and sys.stdin.isatty():
+        print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
+    shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
+    with progress_bar("translating", lambda: count_lines(inputs, shard, charset), shown=shown) as bar:
+        figures = translate_file(
+            model,
+            inputs,
+            output,
+            resume=resume,
+            restart=restart,
+            format=cast(Any, "text" if format_ == "auto" else format_),
+            encoding=charset,
+            errors=cast(Any, errors),
+            target_prefix=target_prefix,
+            glossary=read_glossary(glossary) if glossary else None,
+            field=field,
+            into=into,
+            shard=shard,
+            progress=bar,
+            machine=machine,
+            **options,
+        )
     if stats:
         print(figures.json(), file=sys.stderr)
 
