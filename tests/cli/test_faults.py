@@ -91,14 +91,9 @@ def test_an_empty_name_is_no_model(call: Run, text: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none/out", "text/out"])
-@pytest.mark.parametrize("verb", ["translate", "trace"])
-def test_output_in_no_folder_is_said_before_the_model_is_looked_for(
-    call: Run, text: Path, verb: str, name: str
-) -> None:
+def test_output_in_no_folder_is_said_before_the_model_is_looked_for(call: Run, text: Path, name: str) -> None:
     output = text.parent / name
-    source = "Bade ki." if verb == "trace" else text
-    flag = "--output" if verb == "translate" else "--picture"
-    result = call(verb, "no-model", source, flag, output)
+    result = call("translate", "no-model", text, "--output", output)
     result.refused(1, f"cannot write {output}: there is no folder {output.parent}")
 
 

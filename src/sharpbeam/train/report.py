@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from torch import Tensor
 
-from sharpbeam.report.drawing import drawing
-from sharpbeam.storage.atomic import write_text
+from sharpbeam.errors import needs_extra
+from sharpbeam.storage.atomic import replacing_file, write_text
 from sharpbeam.train.checkpoint import Progress
 
 
@@ -80,14 +80,23 @@ class Report:
 
     def draw(self) -> None:
         """Draw loss and measure over the steps to curves.png."""
-        with drawing(self._plot, "a training run", (11, 4), columns=2, dpi=100) as (left, right):
-            for key, label in (("nll", "training"), ("valid_nll", "validation")):
-                left.plot(*self._points(key), label=label)
-            left.set(xlabel="step", ylabel="nats per target token", ylim=(0, 8))
-            left.legend()
-            key, label = self._measure
-            right.plot(*self._points(key), marker="o")
-            right.set(xlabel="step", ylabel=label)
+        with needs_extra("the curves of a training run", "train"):
+            import matplotlib
+
+            matplotlib.use("Agg")
+            from matplotlib import pyplot
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))
+        for key, label in (("nll", "training"), ("valid_nll", "validation")):
+            left.plot(*self._points(key), label=label)
+        left.set(xlabel="step", ylabel="nats per target token", ylim=(0, 8))
+        left.legend()
+        key, label = self._measure
+        right.plot(*self._points(key), marker="o")
+        right.set(xlabel="step", ylabel=label)
+        figure.tight_layout()
+        with replacing_file(self._plot) as temporary:
+            figure.savefig(temporary, format="png", dpi=100)
+        pyplot.close(figure)
 
     def _points(self, key: str) -> tuple[list[float], list[float]]:
         """The steps that have the figure `key`, and the figure."""

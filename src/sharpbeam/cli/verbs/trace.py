@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from sharpbeam.cli.flags import with_options
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
-from sharpbeam.storage.atomic import check_home
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Trace
@@ -28,7 +26,6 @@ def trace(
     text: Annotated[str, typer.Argument(help="The sentence, or the prompt of a language model.")],
     *,
     target_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the translation begins with.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the search to this file, as PNG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
@@ -42,21 +39,13 @@ def trace(
     number is its sum of log probabilities, the second the log probability of its last piece; the scores of the answers
     are divided by the length penalty. With `--cube-pruning` rows that share their candidates stand in brackets.
 
-    The picture needs Matplotlib: `pip install 'sharpbeam[train]'`.
-
     Examples:
 
     * `sharpbeam trace de-en "Wie spät ist es?"`
-    * `sharpbeam trace de-en "Wie spät ist es?" --beam-size 3 --max-score-margin 1.5 --picture search.png`
+    * `sharpbeam trace de-en "Wie spät ist es?" --beam-size 3 --max-score-margin 1.5`
     * `sharpbeam trace de-en "Wie spät ist es?" --json | jq .why`
     """
-    if picture is not None:
-        check_home(picture)
     record = _search(model, text, target_prefix, options, machine)
-    if picture is not None:
-        from sharpbeam.report.search_picture import draw_search
-
-        draw_search(record, picture)
     print(json.dumps(record.record(), ensure_ascii=False) if as_json else record.summary())
 
 
