@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sharpbeam.report.compare import compare
     from sharpbeam.report.head_report import head_report
     from sharpbeam.report.layer import layer_report
-    from sharpbeam.report.profile_report import profile
+    from sharpbeam.report.profile import profile
     from sharpbeam.report.tune import tune
     from sharpbeam.search.registry import register_search
 
@@ -92,7 +92,7 @@ _NAMES = {  # of each module, those that are public here
     "report.compare": "compare",
     "report.head_report": "head_report",
     "report.layer": "layer_report",
-    "report.profile_report": "profile",
+    "report.profile": "profile",
     "report.tune": "tune",
     "search.registry": "register_search",
 }

@@ -1,54 +1,49 @@
-"""Where the time of decoding goes: each part of a step, and how near its kernels come to what the machine can do.
+"""`profile`: where the time of decoding goes (CUBE, Table 1, in our terms).
 
-CUBE (Zhang et al. 2018), Table 1, in our terms. The interfaces of the loop are watched from outside, and the kernels by
-the table "profiled" (csrc/kernels/profile.h), which only a model that is loaded with it pays for.
+The core times its kernels, and its part of each step, in the table "profiled" (csrc/kernels/profile.h), which only a
+model that is loaded with it pays for. Calls that the loop makes in Python are timed from outside.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from sharpbeam import _core
 from sharpbeam.api.generator import Generator
 from sharpbeam.api.translator import Translator
-from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loading import find_models, task_of
 from sharpbeam.decoding.loop import decode
-from sharpbeam.errors import InputError
-from sharpbeam.models.registry import architecture_of
-from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions, MachineOptions
+from sharpbeam.fit.texts import sample_of
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
+from sharpbeam.options.machine import MachineOptions
 from sharpbeam.scheduling.plan import Plan
-from sharpbeam.storage.model_folder import read_config
 
-PRODUCTS = {  # by the type of their numbers
-    "gemm": "float32",
-    "gather_dot": "float32",
-    "gemm_int16": "int16",
-    "gemm_int8": "int8",
-    "gather_dot_int4": "int8",
-    "preview_int4": "int8",  # which is what its nibbles are unpacked to
-}
-ROUNDING = ("quantize_int8", "quantize_int16", "quantize_weights")
-ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "weighted_sum", "multihead_scores", "multihead_context")
-NORMS = ("add_norm", "add_rms_norm")
-ELEMENTWISE = ("gru", "lstm", "tanh", "sigmoid", "ssru", "relu", "swish", "gelu", "gelu_tanh", "add", "mul", *NORMS)
-RANKING = (
-    "log_sum_exp",
-    "log_sum_exp_below",
-    "panel_maxima",
-    "sum_exp_in_panels",
-    "top_k",
-    "find_at_least",
-    "find_in_panels",
+MATMULS = (
+    *("gemm", "gemm_int8", "gemm_int16", "gather_dot", "gather_dot_int4", "preview_int4"),
+    *("quantize_int8", "quantize_int16", "quantize_weights"),
 )
-PEAK_STEPS = 10_000  # of a loop: 0.1 ms or less
-RANDOM_WORDS = 12  # of a sentence that stands for real text
+ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "weighted_sum", "multihead_scores", "multihead_context")
+ACTIVATIONS = (
+    *("gru", "lstm", "ssru", "tanh", "sigmoid", "relu", "swish", "gelu", "gelu_tanh", "add", "mul"),
+    *("add_norm", "add_rms_norm"),
+)
+RANKING = (
+    *("log_sum_exp", "log_sum_exp_below", "panel_maxima", "sum_exp_in_panels", "top_k"),
+    *("find_at_least", "find_in_panels"),
+)
+KINDS = {  # of kernels, by component; its other time is copying and the calls themselves
+    "encoder": {},
+    "decoder": {"matmuls": MATMULS, "attention": ATTENTION, "activations": ACTIVATIONS},
+    "output layer": {"matmuls": MATMULS, "ranking": RANKING},
+}
+BOOKKEEPING = "search and schedule"
 
 
 @dataclass(frozen=True)
@@ -58,239 +53,149 @@ class TimedPart:
     name: str
     seconds: float
     calls: int  # of kernels, or of the component if it calls none
-    bytes: int = 0  # that its kernels read and write, each array once for each call
-    operations: int = 0  # multiply-adds of products, elements of anything else
-    products: dict[str, int] = field(default_factory=dict)  # those of products, by the type of their numbers
-
-    def of_ceiling(self, limits: Ceilings) -> float:
-        """The least time that its matmuls could take, for reading or for computing, as a share of its own."""
-        reading = self.bytes / (limits.read_gb_s * 1e9)
-        computing = sum(macs / (limits.gmac_s[kind] * 1e9) for kind, macs in self.products.items())
-        return max(reading, computing) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
-class Ceilings:
-    """The ceilings of one thread of this machine: measured, with the processor as busy as it was."""
+class ProfileReport:
+    """Where the time of decoding went, and the choices that it was measured with."""
 
-    read_gb_s: float  # of a set of read_mib that is read again and again
-    read_mib: float
-    gmac_s: dict[str, float]  # of a plain loop of the instructions of a matmul, by type
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Where the time went."""
-
-    seconds: float
+    model: str
+    output_layer: str
+    compute_type: str
+    beam_size: int
+    isa: str
+    requests: int
     steps: int
     rows: int  # of all steps
-    requests: int
-    isa: str
+    seconds: float
     parts: tuple[TimedPart, ...]
-
-    def share(self, name: str) -> float:
-        """Of the time, for the parts whose names begin with `name`."""
-        return sum(part.seconds for part in self.parts if part.name.startswith(name)) / self.seconds
-
-    @property
-    def product_bytes(self) -> int:
-        """Bytes that the matmuls of a step read and write."""
-        return sum(part.bytes for part in self.parts if "products" in part.name) // self.steps
 
     @property
     def bookkeeping(self) -> float:
-        """The share of search, schedule, states and loop in the time of the steps, which encoding is no part of."""
-        ours = sum(self.share(name) for name in ("search", "schedule", "states", "loop"))
-        return ours / (1.0 - self.share("encoder"))
+        """The share of search, schedule and loop in the time of the steps, which encoding is no part of."""
+        seconds = {part.name: part.seconds for part in self.parts}
+        return seconds[BOOKKEEPING] / (self.seconds - seconds["encoder"])
+
+    def record(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return dataclasses.asdict(self) | {
+            "ms_per_step": round(1e3 * self.seconds / self.steps, 5),
+            "ms_per_sentence": round(1e3 * self.seconds / self.requests, 5),
+            "shares": {part.name: round(part.seconds / self.seconds, 5) for part in self.parts},
+            "bookkeeping": round(self.bookkeeping, 5),
+        }
+
+    def summary(self) -> str:
+        """The report as text."""
+        in_float32 = ", in float32 whatever the compute type" if self.output_layer == "exact" else ""
+        lines = [
+            f"{self.requests} sentences, beam {self.beam_size}, {self.steps:,} steps of "
+            f"{self.rows / self.steps:.1f} rows, on one thread; instructions: {self.isa}",
+            f"matmuls of the model: {self.compute_type} (--compute-type); "
+            f"output layer: {self.output_layer} (--output-layer){in_float32}",
+            "",
+            f"{'part':28}{'share':>8}{'us a step':>12}{'calls a step':>14}",
+        ]
+        for part in self.parts:
+            share, microseconds = part.seconds / self.seconds, 1e6 * part.seconds / self.steps
+            lines.append(f"{part.name:28}{share:8.1%}{microseconds:12,.1f}{part.calls / self.steps:14.1f}")
+        lines += [
+            "",
+            f"{1e3 * self.seconds / self.steps:.3f} ms a step, {1e3 * self.seconds / self.requests:.2f} ms a sentence, "
+            f"{self.seconds:.2f} s in all; {BOOKKEEPING} is {self.bookkeeping:.1%} of a step without encoding",
+        ]
+        return "\n".join(lines)
 
 
-class Clocks:
-    """Charges time to the innermost part at work, and what the kernels did meanwhile. For one thread."""
+def profile(
+    model: str,
+    texts: Sequence[str] | None = None,
+    *,
+    sentences: int = 50,
+    options: DecodeOptions | None = None,
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    **keywords: Unpack[DecodeKeywords],
+) -> ProfileReport:
+    """Decode `texts`, or `sentences` sample sentences of the package, on one thread, and report where the time goes.
+
+    They are decoded twice, and the second time is reported. Options are those of `Translator.translate`, with the
+    model's own defaults. Raises OptionError, ModelError or InputError if decoding would.
+    """
+    folders = find_models(model)
+    kind = Translator if task_of(folders[0]) == "translation" else Generator
+    user = kind(folders, machine=dataclasses.replace(machine, isa="profiled", threads=1))
+    options, loaded = (options or user.defaults).changed(**keywords), user.loaded
+    setup = user.setup(sample_of(loaded)[:sentences] if texts is None else texts, options)
+    for _ in range(2):
+        clock = _Clock()
+        run = clock.watch(loaded.model.open(), admit="encoder", step="decoder")
+        layer = clock.watch(setup.layer.open(), topk="output layer", log_prob="output layer")
+        search: Any = setup.make_search()
+        search.decodes = lambda *_: False  # a request's whole search in one call would hide the encoder
+        plan = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
+        opened: Any = SimpleNamespace(open=lambda layer=layer: layer)
+        for _ in decode(run, opened, search, plan.schedule()):
+            pass
+        parts = clock.parts()
+    work, requests = search.work, len(setup.requests)
+    chosen = loaded.layer_name(options), loaded.machine.compute_type, options.search.beam_size
+    seconds = sum(part.seconds for part in parts)
+    return ProfileReport(model, *chosen, _core.table_name(), requests, work.steps, work.expansions, seconds, parts)
+
+
+class _Clock:
+    """The time of each component, and of its kernels. For one thread; watched calls are not within each other."""
 
     def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.calls: Counter[str] = Counter()
-        self.within: Counter[str] = Counter()  # how many parts began inside of each
-        self.kernels: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-        self._stack = ["loop"]
-        self._since = time.perf_counter()
+        _core.kernel_work()  # of before
+        self._seconds, self._calls = defaultdict[str, float](float), Counter[str]()
+        self._kernel_seconds = defaultdict[tuple[str, str], float](float)
+        self._kernel_calls = Counter[tuple[str, str]]()
+        self._began, self._own = time.perf_counter(), 0.0
 
-    def begin(self, part: str) -> None:
-        """Charge what follows to `part`; what it calls in turn may begin a part of its own."""
-        self._charge()
-        self.within[self._stack[-1]] += 1
-        self._stack.append(part)
-        self.calls[part] += 1
-        self._since = time.perf_counter()
-
-    def end(self) -> None:
-        """Charge the part that began last, and continue the one around it."""
-        self._charge()
-        self._stack.pop()
-        self._since = time.perf_counter()
-
-    def stop(self) -> None:
-        """Charge the remaining time, and subtract the cost of the clocks from each part and the one around it."""
-        self._charge()
-        inside, around = _cost_of_a_part()
-        for part in self.seconds:
-            spent = self.calls[part] * inside + self.within[part] * around
-            self.seconds[part] = max(self.seconds[part] - spent, 0.0)
-
-    def _charge(self) -> None:
-        now = time.perf_counter()  # what follows, up to the next reading of the clock, belongs to no part
-        part = self._stack[-1]
-        self.seconds[part] += now - self._since
-        for (inner, kernel), work in _core.kernel_work().items():
-            if kernel:
-                place = (inner or part, kernel)
-                self.kernels[place] = [a + b for a, b in zip(self.kernels[place], work, strict=True)]
-            else:  # a part of a step that the core took whole
-                self.calls[inner] += work[0]
-                self.seconds[inner] += work[1] / 1e9
-                self.seconds[part] -= work[1] / 1e9
-
-
-class Watched:
-    """An object whose named methods are charged to parts; everything else is its own."""
-
-    def __init__(self, watched: Any, clocks: Clocks, parts: dict[str, str]) -> None:
-        self._watched = watched
+    def watch(self, component: Any, **parts: str) -> Any:
+        """`component`, the named methods of which are timed as these parts."""
         for method, part in parts.items():
-            setattr(self, method, _charged(getattr(watched, method), clocks, part))
+            setattr(component, method, self._timed(getattr(component, method), part))
+        return component
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._watched, name)
+    def parts(self) -> tuple[TimedPart, ...]:
+        """The parts so far, in the order of a step; kernels that no kind names belong to the rest of a component."""
+        seconds = time.perf_counter() - self._began - self._own
+        self._take_kernels(BOOKKEEPING)
+        parts = []
+        for component, kinds in KINDS.items():
+            rest = self._seconds[component]
+            for kind, kernels in kinds.items():
+                spent = sum(self._kernel_seconds[component, kernel] for kernel in kernels)
+                calls = sum(self._kernel_calls[component, kernel] for kernel in kernels)
+                parts.append(TimedPart(f"{component}: {kind}", spent, calls))
+                rest -= spent
+            name = f"{component}: the rest" if kinds else component
+            parts.append(TimedPart(name, max(rest, 0.0), self._calls[component]))
+        rest = seconds - sum(self._seconds.values())
+        return (*parts, TimedPart(BOOKKEEPING, max(rest, 0.0), self._calls["decoder"]))
 
+    def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            began = time.perf_counter()
+            result = method(*arguments)
+            ended = time.perf_counter()
+            self._seconds[part] += ended - began
+            self._calls[part] += 1
+            self._take_kernels(part)
+            self._own += time.perf_counter() - ended
+            return result
 
-def _charged(function: Callable[..., Any], clocks: Clocks, part: str) -> Callable[..., Any]:
-    def run(*arguments: Any) -> Any:
-        clocks.begin(part)
-        try:
-            return function(*arguments)
-        finally:
-            clocks.end()
+        return call
 
-    return run
-
-
-def _cost_of_a_part(times: int = 500) -> tuple[float, float]:
-    """Seconds that a watched call of nothing adds to its own part, and to the one around it."""
-    clocks = Clocks()
-    call = _charged(lambda: None, clocks, "nothing")
-    for _ in range(times):
-        call()
-    clocks._charge()
-    return clocks.seconds["nothing"] / times, clocks.seconds["loop"] / times
-
-
-class _Opened:
-    """An output layer whose runs are watched."""
-
-    def __init__(self, layer: Any, clocks: Clocks) -> None:
-        self._layer, self._clocks, self.vocab_size = layer, clocks, layer.vocab_size
-
-    def open(self) -> Any:
-        names = {"topk": "output", "log_prob": "output", "admit": "output", "evict": "output"}
-        return Watched(self._layer.open(), self._clocks, names)
-
-
-def load_profiled(folders: Sequence[Path], machine: MachineOptions) -> Translator | Generator:
-    """The model in `folders`, of either task, with the table "profiled" for one thread."""
-    kind = Translator if architecture_of(read_config(folders[0])).task == "translation" else Generator
-    return kind(folders, machine=replace(machine, isa="profiled", threads=1))
-
-
-def profile_texts(
-    loaded: Translator | Generator, texts: Sequence[str] | None, sentences: int, choices: DecodeOptions
-) -> Profile:
-    """The profile of decoding `texts`, or as many `sentences` of random words, on this thread.
-
-    They are decoded twice: what the first time makes once and for all is not charged. The model has to be loaded with
-    the table "profiled". Raises OptionError, ModelError or InputError if decoding would, and if nothing is
-    left to decode.
-    """
-    setup = loaded.setup(_random_texts(loaded.loaded, sentences) if texts is None else texts, choices)
-    for _ in range(2):
-        clocks = Clocks()
-        model = {"admit": "encoder", "step": "decoder", "retain": "states", "evict": "states"}
-        run = Watched(loaded.loaded.model.open(), clocks, model)
-        search: Any = setup.make_search()
-        plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, loaded.loaded.footprint)
-        schedule: Any = Watched(plan.schedule(), clocks, dict.fromkeys(("refill", "select", "apply"), "schedule"))
-        layer: Any = _Opened(setup.layer, clocks)
-        watched: Any = Watched(search, clocks, {"begin": "search", "step": "search"})
-        watched.decodes = lambda *_: False  # all steps in one call would hide their parts
-        for _ in decode(run, layer, watched, schedule):
-            pass
-        clocks.stop()
-    work = search.work
-    seconds, requests = sum(clocks.seconds.values()), len(setup.requests)
-    return Profile(seconds, work.steps, work.expansions, requests, _core.table_name(), _parts(clocks))
-
-
-def _random_texts(loaded: LoadedModel, sentences: int) -> list[str]:
-    """Texts of random pieces, with the tokens that stand for no text left out."""
-    vocabulary, language_tags = loaded.source, loaded.language_tags
-    words = sorted(set(range(len(vocabulary))) - {*vocabulary.special_ids.values(), *language_tags.tokens.values()})
-    if not words:
-        raise InputError(f"the vocabulary has {len(vocabulary)} entries and no word among them; give a text.")
-    draw = np.random.default_rng(1)
-    return [vocabulary.decode(draw.choice(words, RANDOM_WORDS).tolist()) for _ in range(sentences)]
-
-
-# The parts of a component, by the kernels at work there; the rest is copying and the call itself.
-KINDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "encoder": (("encoder", ()),),
-    "decoder": (
-        ("decoder: products", (*PRODUCTS, *ROUNDING)),
-        ("decoder: attention", ATTENTION),
-        ("decoder: activations", ELEMENTWISE),
-        ("decoder: the rest", ()),
-    ),
-    "output": (
-        ("output layer: products", (*PRODUCTS, *ROUNDING)),
-        ("output layer: ranking", RANKING),
-        ("output layer: the rest", ()),
-    ),
-}
-
-
-def _parts(clocks: Clocks) -> tuple[TimedPart, ...]:
-    """The parts in the order of a step; kernels that no kind names belong to the last one."""
-    result = []
-    for component in ("encoder", "decoder", "output", "search", "schedule", "states", "loop"):
-        kernels = {kernel: work for (part, kernel), work in clocks.kernels.items() if part == component}
-        seconds = clocks.seconds[component]
-        for name, members in KINDS.get(component, ((component, ()),)):
-            mine = {kernel: kernels.pop(kernel) for kernel in tuple(kernels) if kernel in members or not members}
-            calls, took, size, operations = (sum(column) for column in zip([0, 0, 0, 0], *mine.values(), strict=True))
-            products: Counter[str] = Counter()
-            for kernel in mine.keys() & PRODUCTS.keys():
-                products[PRODUCTS[kernel]] += mine[kernel][3]
-            spent = took / 1e9 if members else seconds
-            seconds -= spent
-            calls = calls or clocks.calls[component]
-            result.append(TimedPart(name, max(spent, 0.0), calls, size, operations, dict(products)))
-    return tuple(result)
-
-
-def ceilings(size: int, seconds: float = 0.05) -> Ceilings:
-    """Measure what one thread of this machine can do, in about a second; bandwidth for a set of `size` bytes."""
-    block = np.ones(max(size // 4, 1 << 18), np.float32)
-    rates: dict[str, float] = {}
-    for kind in COMPUTE_TYPES:
-        macs = _core.run_peak(kind, PEAK_STEPS)
-        rates[kind] = macs / _fastest(lambda kind=kind: _core.run_peak(kind, PEAK_STEPS), seconds) / 1e9  # type: ignore[misc]
-    rate = block.nbytes / _fastest(block.max, 4 * seconds) / 1e9  # nothing in NumPy reads faster
-    return Ceilings(rate, block.nbytes / 2**20, rates)
-
-
-def _fastest(call: Callable[[], object], seconds: float) -> float:
-    """Of the calls that fit into `seconds`, the time of the fastest: a ceiling is what nothing can beat."""
-    best, end = float("inf"), time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end:
-        call()
-        best = min(best, time.perf_counter() - began)
-    return best
+    def _take_kernels(self, caller: str) -> None:
+        """Add the kernels' work since the last call; `caller` called those that are of no step that the core took."""
+        for (component, kernel), (calls, nanoseconds, *_) in _core.kernel_work().items():
+            part = {"output": "output layer"}.get(component, component or caller)
+            if kernel:
+                self._kernel_seconds[part, kernel] += nanoseconds / 1e9
+                self._kernel_calls[part, kernel] += calls
+            else:  # a component's part of a step that the core took
+                self._seconds[part] += nanoseconds / 1e9
+                self._calls[part] += calls

@@ -31,7 +31,7 @@ from sharpbeam.text.lines import check_readable, read_all
 def profile(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text, one sentence a line. Default: random words.")
+        list[Path] | None, typer.Argument(help="Text, one sentence a line. Default: sample sentences.")
     ] = None,
     *,
     sentences: Annotated[int, typer.Option(min=1, help="Lines of the text to decode.")] = 50,
@@ -39,8 +39,7 @@ def profile(
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
-    """Show where the time of decoding goes, on one thread: the share of each part of a step, and how close its matmuls
-    come to what this machine can read and compute.
+    """Show where the time of decoding goes, on one thread: the share of each part of a step.
 
     The search is the one that `translate` uses, unless options say otherwise. The clocks are in a kernel table of
     their own, so nothing else pays for them. `--batch-tokens 1` decodes one sentence at a time. SHARPBEAM_ISA profiles
@@ -52,7 +51,7 @@ def profile(
     * `sharpbeam profile de-en news.de --output-layer scan --beam-size 6`
     * `sharpbeam profile de-en --json | jq .parts`
     """
-    from sharpbeam.report.profile_report import profile
+    from sharpbeam.report.profile import profile
 
     check_readable(files or [])
     texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
@@ -60,7 +59,4 @@ def profile(
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
     report = profile(model, texts, sentences=sentences, machine=machine, **options)
-    if as_json:
-        print(json.dumps(report.record()))
-    else:
-        report.print()
+    print(json.dumps(report.record()) if as_json else report.summary())

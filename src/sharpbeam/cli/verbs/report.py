@@ -21,8 +21,6 @@ def report(
     *,
     text: Annotated[list[str], typer.Option(metavar="[SOURCE-TARGET=]FILE", help=HELP)] = [],  # noqa: B006 (read only)
     vectors: Annotated[int, typer.Option(min=1, help="Hidden vectors of --text to measure on.")] = 20_000,
-    clusters: Annotated[int, typer.Option(min=0, help="Clusters whose tokens are shown, from small to large.")] = 5,
-    tokens: Annotated[int, typer.Option(min=1, help="Tokens shown of each cluster.")] = 15,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     machine: MachineOptions,
 ) -> None:
@@ -55,7 +53,5 @@ def report(
         print(json.dumps(head.record()) if as_json else head.summary())
         return
     with progress_bar("decoding", vectors, shown=bool(text), unit="vectors") as bar:
-        one = layer_report(
-            model, text, vectors=vectors, clusters=clusters, tokens=tokens, machine=machine, progress=bar
-        )
-    print(json.dumps(one.record(), ensure_ascii=False) if as_json else one.summary(tokens))
+        one = layer_report(model, text, vectors=vectors, machine=machine, progress=bar)
+    print(json.dumps(one.record(), ensure_ascii=False) if as_json else one.summary())

@@ -1,4 +1,4 @@
-"""The report of a preview: what each stage leaves, in words and as a picture."""
+"""The report on a preview: the tokens that each stage leaves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+from sharpbeam.fit.preview.job import BEAM, TOP_K, fit_preview, worth_fitting
+from sharpbeam.fit.screen.collect import collect_once
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
-from sharpbeam.report.previews import PreviewReport, report_previews
+from sharpbeam.report.preview import PreviewReport, report_previews
 from sharpbeam.storage import artifacts
 from sharpbeam.text.sample import sample
 
@@ -30,18 +31,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
 
 @pytest.fixture(scope="module")
 def reports(model: LoadedModel) -> list[PreviewReport]:
-    return report_previews(model, TEXT, 300)
+    return report_previews(model, collect_once(model, TEXT, 300, BEAM, TOP_K))
 
 
 def test_each_stage_leaves_fewer_and_the_proven_preview_misses_nothing(reports):
     assert [one.layer[:17] for one in reports] == ["preview", "preview, fidelity"]
     for one in reports:
-        assert 100 < one.rows <= 300
+        assert one.rows > 100
         assert one.tokens > one.previewed >= one.compared >= one.matter > 0
         assert 0 <= one.skipped <= 1
         assert f"{one.matter:.2f} of {one.tokens}" in one.text()
     assert reports[0].missed == 0
-    assert 0 <= reports[0].settled <= 1 and "exact sum of" in reports[0].text()
     assert reports[1].missed < 0.02
 
 
