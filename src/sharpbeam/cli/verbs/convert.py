@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sharpbeam.options.schema import require
-from sharpbeam.text.lines import check_readable
+from sharpbeam.text.lines import check_readable, read_all
 
 
 def convert(
@@ -52,7 +52,7 @@ def convert(
         typer.Option(help="Source sentences, one a line, to fit to and to measure int8 on. Default: samples."),
     ] = None,
     references: Annotated[
-        Path | None, typer.Option(help="Their translations: what int8 loses is said in BLEU too.")
+        Path | None, typer.Option(help="Their translations: what int8 loses is shown in BLEU too.")
     ] = None,
 ) -> None:
     """Convert a model of another program to a model folder.
@@ -76,8 +76,10 @@ def convert(
     require(references is None or text is not None, "references", references, "left out without --text")
     check_readable([path for path in (text, references) if path is not None])
     require(export in ("sharpbeam", "hugging-face"), "to", export, "sharpbeam or hugging-face")
+    from sharpbeam.cli.new_model import measure_and_fit
     from sharpbeam.convert import conversion
     from sharpbeam.convert.read import refuse_flags
+    from sharpbeam.fit.preview.job import worth_fitting
 
     if export == "hugging-face":
         refuse_flags(source_spm, target_spm, source_eos, "a model folder of Sharpbeam")
@@ -89,25 +91,7 @@ def convert(
     for note in written.notes:
         print(note)
     if export == "sharpbeam":
-        if preview:
-            _fit(to, text, references)
+        if preview and worth_fitting(to):
+            sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
+            measure_and_fit(to, [text] if text else [], sources, translations)
         print(f"done; try: echo ... | sharpbeam translate {to}")
-
-
-def _fit(folder: Path, text: Path | None, references: Path | None) -> None:
-    """Measure int8 and fit the preview, if that takes seconds; the conversion stands if it fails."""
-    from sharpbeam.cli.fit_progress import shown_progress
-    from sharpbeam.errors import SharpbeamError
-    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
-    from sharpbeam.report.precision import check_precision
-    from sharpbeam.text.lines import read_all
-
-    try:
-        if not worth_fitting(folder):
-            return
-        sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
-        print(f"Number type {check_precision(folder, sources, translations).summary()}.")
-        with shown_progress() as progress:
-            print(fit_preview(folder, [text] if text else [], progress=progress).summary())
-    except SharpbeamError as error:
-        print(f"Converted, but not fitted: {error}")

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sharpbeam.cli.flags import with_options
-from sharpbeam.errors import InputError, OptionError
+from sharpbeam.cli.test_set import Reference, Source, SourceColumn, Table, TargetColumn, read_test_set
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.report import quality
-from sharpbeam.text.lines import check_readable
-from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 
 
 @with_options(without=("beam_size", "num_hypotheses", "return_attention", SamplingOptions))
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
     *,
-    source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="Reference translations, line by line.")] = None,
-    tsv: Annotated[Path | None, typer.Option(help="Both in one tab-separated file; .gz too.")] = None,
-    source_column: Annotated[int, typer.Option(min=0, help="Column of the source in --tsv, from 0.")] = 0,
-    target_column: Annotated[int, typer.Option(min=0, help="Column of the reference in --tsv, from 0.")] = 1,
+    source: Source = None,
+    reference: Reference = None,
+    tsv: Table = None,
+    source_column: SourceColumn = 0,
+    target_column: TargetColumn = 1,
     beam_size: Annotated[
         list[int] | None,
         typer.Option(help="Hypotheses kept at each step; may be repeated, to compare. Default: the model's own."),
@@ -48,33 +45,15 @@ def evaluate(
     """
     for size in beam_size or ():
         DecodeOptions().changed(**options).changed(beam_size=size)  # refuses wrong values before the model is loaded
-    pairs = _pairs(source, reference, tsv, source_column, target_column)
+    sources, references = read_test_set(source, reference, tsv, (source_column, target_column))
     quality.load_metrics()  # before minutes of translating
     from sharpbeam.api.translator import Translator
 
     translator = Translator(model, machine=machine, **options)
-    sources, references = [left for left, _ in pairs], [right for _, right in pairs]
     own = translator.defaults
     for choice in [own.changed(beam_size=size) for size in beam_size] if beam_size else [own]:
         title = f"beam {choice.search.beam_size}" + ("" if beam_size else ", the model's own")
-        with progress_bar(title, len(pairs)) as bar:
+        with progress_bar(title, len(sources)) as bar:
             evaluation = quality.evaluate(translator, sources, references, bar, options=choice)
         record = {"model": model, **choice.by_name(), **evaluation.record()}
         print(json.dumps(record) if as_json else f"{title}\n{evaluation.summary()}", flush=True)
-
-
-def _pairs(
-    source: Path | None, reference: Path | None, tsv: Path | None, source_column: int, target_column: int
-) -> list[Pair]:
-    """The test set, from two files or from one."""
-    if tsv and not source and not reference:
-        check_readable([tsv])
-        pairs = list(column_pairs(tsv, source_column, target_column))
-    elif source and reference and not tsv:
-        check_readable([source, reference])
-        pairs = list(file_pairs(source, reference))
-    else:
-        raise OptionError("give either --source FILE and --reference FILE, or --tsv FILE.")
-    if not pairs:
-        raise InputError(f"{tsv or source} is empty; there is nothing to evaluate.")
-    return pairs

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from sharpbeam.cli.new_model import measure_and_fit
 from sharpbeam.errors import needs_extra
 
 
@@ -44,6 +45,7 @@ def train(
     with needs_extra("sharpbeam train", "train"):
         from sharpbeam.train.loop import Trainer
         from sharpbeam.train.recipe import read_recipe
+        from sharpbeam.train.translation import TranslationTask
     plan = read_recipe(recipe, data)
     if max_steps is not None:
         plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, max_steps=max_steps))
@@ -51,31 +53,9 @@ def train(
     if trainer.progress.step:
         print(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
     trainer.run()
-    _measure_precision(output / "best", trainer.task)
-    _fit_preview(output / "best")
-
-
-def _measure_precision(folder: Path, task: object) -> None:
-    """Measure what int8 loses on the validation text of a translation model."""
-    from sharpbeam.report.precision import check_precision
-    from sharpbeam.train.translation import TranslationTask
-
-    if not isinstance(task, TranslationTask) or getattr(task.config, "languages", {}):
-        return
-    if (folder / "config.json").is_file():
-        sources, references = map(list, zip(*task.valid_pairs, strict=True))
-        print(f"Number type {check_precision(folder, sources, references).summary()}.")
-
-
-def _fit_preview(folder: Path) -> None:
-    """Fit the preview if it is worth it; the model stands where none can be fitted."""
-    from sharpbeam.cli.fit_progress import shown_progress
-    from sharpbeam.errors import SharpbeamError
-    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
-
-    try:
-        if (folder / "config.json").is_file() and worth_fitting(folder):
-            with shown_progress() as progress:
-                print(fit_preview(folder, progress=progress).summary())
-    except SharpbeamError as error:
-        print(f"No preview was fitted: {error}")
+    if (output / "best" / "config.json").is_file():
+        task = trainer.task
+        pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
+        pairs = [] if getattr(task.config, "languages", {}) else pairs
+        sources, references = [left for left, _ in pairs], [right for _, right in pairs]
+        measure_and_fit(output / "best", (), sources, references)

@@ -1,0 +1,27 @@
+"""The last steps for a new model folder: what int8 loses is measured, and the preview fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sharpbeam.cli.fit_progress import shown_progress
+from sharpbeam.errors import SharpbeamError
+
+
+def measure_and_fit(
+    folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = (), references: Sequence[str] = ()
+) -> None:
+    """Measure int8 on `sources`, and fit the preview to `texts` if that takes seconds; the model stands if it fails."""
+    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+    from sharpbeam.report.precision import check_precision
+
+    try:
+        quick = worth_fitting(folder)
+        if quick or sources:
+            print(f"Number type {check_precision(folder, sources, references).summary()}.")
+        if quick:
+            with shown_progress() as progress:
+                print(fit_preview(folder, list(texts), progress=progress).summary())
+    except SharpbeamError as error:
+        print(f"No preview was fitted: {error}")
