@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
 if sys.platform == "win32":
     pytest.skip("folders are not locked on Windows", allow_module_level=True)
 
-from sharpbeam.server.files import KEPT, LEAST, SPACE, Files
+from sharpbeam.server.files import LEAST, LIFETIME, SPACE, Files
 from sharpbeam.server.folder import PREFIX, temporary_folder
 from sharpbeam.server.refusals import Refused
 
@@ -55,7 +55,7 @@ def test_files_of_a_client_that_takes_most_leave_first(place: Path) -> None:
 def test_files_are_forgotten_after_a_while(place: Path) -> None:
     files = Files(largest=LEAST)
     old = files.put(b"old", ".txt", "me")
-    os.utime(files.path(old), (0, time.time() - KEPT - 1))
+    os.utime(files.path(old), (0, time.time() - LIFETIME - 1))
     with pytest.raises(Refused):
         files.path(old)
     files.put(b"new", ".txt", "me")

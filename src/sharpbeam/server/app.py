@@ -67,7 +67,7 @@ def create_app(
         if share:
             tasks.append(asyncio.create_task(_refresh(metrics)))
         if not (options.max_models or options.idle_unload):
-            with await pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
+            async with pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
                 pass
         yield
         for task in tasks:

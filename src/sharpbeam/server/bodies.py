@@ -87,13 +87,13 @@ def _form_headers(request: Request) -> list[tuple[bytes, bytes]]:
 
 async def _bounded(request: Request, most: int, seconds: float, read: Callable[[Receive], Awaitable[T]]) -> T:
     """The result of `read`; raises Refused when more than `most` bytes come, or when they take longer."""
-    left = most
+    budget = most
 
     async def counted() -> Message:
-        nonlocal left
+        nonlocal budget
         message = await request.receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
+        budget -= len(message.get("body", b""))
+        if budget < 0:
             raise too_large
         return message
 

@@ -48,7 +48,7 @@ class Boundary:
             return
         began, status = time.perf_counter(), 0
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -57,7 +57,7 @@ class Boundary:
 
         try:
             if scope["method"] == "OPTIONS":
-                await _respond(told, 204, b"")
+                await _respond(send_with_headers, 204, b"")
             elif (answer := self._direct.get(scope["path"])) is not None and scope["method"] == "POST":
                 scope["app"] = self._app  # as routing does; without it, Starlette's errors in forms are others
                 request = Request(scope, receive)
@@ -65,17 +65,17 @@ class Boundary:
                     response = await answer(request)
                 except Refused as error:
                     response = refused(request, error)
-                await response(scope, receive, told)
+                await response(scope, receive, send_with_headers)
             else:
-                await self._app(scope, receive, told)
+                await self._app(scope, receive, send_with_headers)
         except asyncio.CancelledError:  # at the end of the server
             if not status:
-                await _respond(told, 503, b'{"error": "the server ends"}')
+                await _respond(send_with_headers, 503, b'{"error": "the server ends"}')
         except Exception as error:
             if not isinstance(error, Refused):
                 log.error("%s", json.dumps({"event": "fault", **places(error)}))
             if not status:
-                await _respond(told, 500, b'{"error": "internal error"}')
+                await _respond(send_with_headers, 500, b'{"error": "internal error"}')
         finally:
             self._finish(scope, status or 499, time.perf_counter() - began)
 
@@ -97,10 +97,10 @@ class Boundary:
 
 def refused(request: Request, error: Refused) -> Response:
     """The answer to a request that is refused."""
-    said = {"error": error.message}
+    body = {"error": error.message}
     if request.url.path.startswith("/v2/"):
-        said["message"] = error.message  # where DeepL's clients look for it
-    return JSONResponse(said, error.status, error.headers)
+        body["message"] = error.message  # where DeepL's clients look for it
+    return JSONResponse(body, error.status, error.headers)
 
 
 async def _respond(send: Send, status: int, body: bytes) -> None:

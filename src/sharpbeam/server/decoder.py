@@ -114,13 +114,13 @@ class Decoder:
 async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Translation:
     """Decode a sentence with the others that are in flight; raises Refused for what the model cannot do."""
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
+    answer = loop.create_future()
     try:
         handle = engine.session.submit(text, **keywords)
         # Not asyncio.wrap_future, which looks at the answer in four more places.
-        handle.add_done_callback(lambda _: loop.call_soon_threadsafe(_wake, done))
+        handle.add_done_callback(lambda _: loop.call_soon_threadsafe(_wake, answer))
         try:
-            await done
+            await answer
         except asyncio.CancelledError:
             handle.cancel()
             raise

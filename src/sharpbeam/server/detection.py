@@ -28,11 +28,11 @@ def detections(text: str, languages: Collection[str]) -> list[Detection]:
     if not any(map(str.isalpha, text)):
         return [Detection(sorted(languages)[0], 0.0)]
     shares = {str(each["lang"]): float(each["score"]) for each in identify(_line(text), model="lite", k=200)}
-    known = {code: shares.get(code.lower().partition("-")[0].partition("_")[0], 0.0) for code in languages}
-    total = sum(known.values())
+    rates = {code: shares.get(code.lower().partition("-")[0].partition("_")[0], 0.0) for code in languages}
+    total = sum(rates.values())
     if not total:
         return [Detection(sorted(languages)[0], 0.0)]
-    ranked = sorted(known.items(), key=lambda item: (-item[1], item[0]))
+    ranked = sorted(rates.items(), key=lambda item: (-item[1], item[0]))
     return [Detection(code, round(100 * share / total, 1)) for code, share in ranked if share > 0]
 
 

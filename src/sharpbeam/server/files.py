@@ -14,7 +14,7 @@ from sharpbeam.server.folder import temporary_folder
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.share import Share
 
-KEPT = 900.0  # seconds that a file can be downloaded
+LIFETIME = 900.0  # seconds that a file can be downloaded
 SPACE = 16  # files of the largest size that there is space for
 LEAST = 64 * 1024  # bytes that a file counts as at least
 NAME = re.compile(r"[A-Za-z0-9_-]{24}\.[a-z0-9]{1,9}")
@@ -49,7 +49,7 @@ class Files:
         """Where a file is; raises Refused for a name that was not given out, or that is too old."""
         if NAME.fullmatch(name):
             for path in self._folder.glob(f"*.{name}"):
-                if time.time() - path.stat().st_mtime <= KEPT:
+                if time.time() - path.stat().st_mtime <= LIFETIME:
                     return path
         raise Refused(404, "Invalid filename: there is no such file, or no longer")
 
@@ -59,23 +59,23 @@ class Files:
 
     def _free_space(self, new: Path, size: int) -> None:
         """Delete files that are too old, and as many as take the space of `new`."""
-        taken = {_client(new): max(size, LEAST)}
+        sizes = {_client(new): max(size, LEAST)}
         files: list[tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
             try:
                 facts = path.stat()
             except FileNotFoundError:  # another process was faster
                 continue
-            if time.time() - facts.st_mtime > KEPT:
+            if time.time() - facts.st_mtime > LIFETIME:
                 path.unlink(missing_ok=True)
                 continue
             files.append((facts.st_mtime, max(facts.st_size, LEAST), path))
-            taken[_client(path)] = taken.get(_client(path), 0) + files[-1][1]
-        while files and sum(taken.values()) > self._space:
-            most = max(taken, key=lambda client: taken[client])
+            sizes[_client(path)] = sizes.get(_client(path), 0) + files[-1][1]
+        while files and sum(sizes.values()) > self._space:
+            most = max(sizes, key=lambda client: sizes[client])
             oldest = min((each for each in files if _client(each[2]) == most), default=min(files))
             files.remove(oldest)
-            taken[_client(oldest[2])] -= oldest[1]
+            sizes[_client(oldest[2])] -= oldest[1]
             oldest[2].unlink(missing_ok=True)
 
 

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,26 +36,8 @@ class Engine:
     used: float = field(default_factory=time.monotonic)  # when the last one let go
 
 
-class Held:
-    """Models by name, which stay in memory until the end of the context."""
-
-    def __init__(self, engines: dict[str, Engine], freed: asyncio.Event) -> None:
-        self._engines, self._freed = engines, freed
-        for engine in engines.values():
-            engine.users += 1
-
-    def __enter__(self) -> dict[str, Engine]:
-        return self._engines
-
-    def __exit__(self, *error: object) -> None:
-        for engine in self._engines.values():
-            engine.users -= 1
-            engine.used = time.monotonic()
-        self._freed.set()
-
-
 class Pool:
-    """The models in memory: loaded when they are first asked for, unloaded when others need the place or when idle.
+    """The models in memory: loaded for their first request, unloaded when others need the place or when idle.
 
     Its methods belong to the event loop; loading happens in another thread, one model at a time.
     """
@@ -69,18 +52,26 @@ class Pool:
         self._changing = asyncio.Lock()  # held while models come and go
         self._freed = asyncio.Event()  # a model is not held any more
 
-    async def hold(self, names: Collection[str]) -> Held:
-        """The models `names`, which stay in memory while they are held; waits until there is a place for them.
+    @asynccontextmanager
+    async def hold(self, names: Collection[str]) -> AsyncIterator[dict[str, Engine]]:
+        """The models `names`, which stay in memory during the context; waits until there is a place for them.
 
-        `with await pool.hold(names) as engines`. All are taken at once, so no two requests wait for each other. Raises
-        Refused if one cannot be loaded.
+        All are taken at once, so no two requests wait for each other. Raises Refused if one cannot be loaded.
         """
         if not self.engines.keys() >= set(names):
             async with self._changing:
                 for name in names:
                     await self._load(name, names)
-                return self._take(names)
-        return self._take(names)
+        engines = {name: self.engines[name] for name in names}
+        for engine in engines.values():
+            engine.users += 1
+        try:
+            yield engines
+        finally:
+            for engine in engines.values():
+                engine.users -= 1
+                engine.used = time.monotonic()
+            self._freed.set()
 
     async def unload_idle(self) -> None:
         """Unload what was not used for `idle_unload` seconds; does not return."""
@@ -90,15 +81,12 @@ class Pool:
             async with self._changing:
                 before = time.monotonic() - seconds
                 idle = [name for name, engine in self.engines.items() if not engine.users and engine.used < before]
-                await self._close(self._removed(idle))
+                await self._close([self.engines.pop(name) for name in idle])
 
     async def close(self) -> None:
         """Unload all models."""
         async with self._changing:
-            await self._close(self._removed(list(self.engines)))
-
-    def _take(self, names: Collection[str]) -> Held:
-        return Held({name: self.engines[name] for name in names}, self._freed)
+            await self._close([self.engines.pop(name) for name in list(self.engines)])
 
     async def _load(self, name: str, staying: Collection[str]) -> None:
         """Load a model as soon as there is a place for it; those of `staying` are not unloaded for it."""
@@ -108,7 +96,8 @@ class Pool:
             if leaving is None:
                 await self._freed.wait()
                 continue
-            task = asyncio.create_task(self._replace(self._removed(leaving), name))
+            removed = [self.engines.pop(each) for each in leaving]  # at once: from now on no request can hold them
+            task = asyncio.create_task(self._replace(removed, name))
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:  # the client left; others may wait for the same model
@@ -137,23 +126,17 @@ class Pool:
     def _leaving(self, name: str, staying: Collection[str]) -> list[str] | None:
         """The models to unload so that there is a place for `name`; None while too many are held by requests."""
         sizes, options = {each: entry.size for each, entry in self._catalog.entries.items()}, self._options
-        there, leaving = list(self.engines), []
         idle = sorted((e.used, other) for other, e in self.engines.items() if not e.users and other not in staying)
-        while not set(there) <= set(staying):  # what one request needs is loaded, whatever its size
-            size = sum(sizes[each] for each in (*there, name))
-            too_many = 0 < options.max_models <= len(there)
-            if not too_many and not 0 < options.max_model_memory * 2**20 < size:
+        present, leaving = set(self.engines), list[str]()
+        while not present <= set(staying):  # what one request needs is loaded, whatever its size
+            full = 0 < options.max_models <= len(present)
+            if not full and not 0 < options.max_model_memory * 2**20 < sum(sizes[each] for each in present | {name}):
                 break
             if not idle:
                 return None
-            _, other = idle.pop(0)
-            there.remove(other)
-            leaving.append(other)
+            leaving.append(idle.pop(0)[1])
+            present.remove(leaving[-1])
         return leaving
-
-    def _removed(self, names: list[str]) -> list[Engine]:
-        """The models, taken out at once: from now on no request can take hold of them, and they can be closed."""
-        return [self.engines.pop(name) for name in names]
 
     @staticmethod
     async def _close(engines: list[Engine]) -> None:

@@ -112,9 +112,9 @@ def _allow_files(connections: int) -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = connections + 256
-        if soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard > 0 else wanted, hard))
+        files = connections + 256
+        if soft < files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, hard) if hard > 0 else files, hard))
 
 
 class _JsonLines(logging.Formatter):

@@ -98,7 +98,7 @@ class Service:
             sources = [self.catalog.code_of(each.language if each else query.source) for each in detected]
             routes = [self.catalog.route(source, target) for source in sources]
             self.metrics.count_texts(query.texts)
-            with await self.pool.hold({hop.model for route in routes for hop in route}) as engines:
+            async with self.pool.hold({hop.model for route in routes for hop in route}) as engines:
 
                 def work(index: int) -> Coroutine[Any, Any, TranslatedText]:
                     decoder = Decoder(
@@ -144,7 +144,7 @@ class Service:
                 route = self.catalog.route(source, target)
                 if not route:
                     return content
-                with await self.pool.hold({hop.model for hop in route}) as engines:
+                async with self.pool.hold({hop.model for hop in route}) as engines:
                     decoder = Decoder(engines, route, ticket, self.metrics)
                     task = Task(content, format, False, self.documents, source, target, decoder.attends)
                     translation: bytes = (await decoder.run(self._remote(task))).content
@@ -171,12 +171,13 @@ class Service:
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
-        with Ticket(self.admission, 1), await self.pool.hold({hop.model for hop in route}) as engines:
-            for hop in route:
-                others = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
-                keywords = {**hop.languages, **(others if hop is route[-1] else {})}
-                translation = await decode(engines[hop.model], sentence, keywords)
-                sentence = translation.text
+        with Ticket(self.admission, 1):
+            async with self.pool.hold({hop.model for hop in route}) as engines:
+                for hop in route:
+                    others = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
+                    keywords = {**hop.languages, **(others if hop is route[-1] else {})}
+                    translation = await decode(engines[hop.model], sentence, keywords)
+                    sentence = translation.text
         return list(dict.fromkeys(answer.text for answer in translation.hypotheses))
 
 

@@ -44,16 +44,16 @@ class Task:
         if self.sample:
             return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
         how = self.attends, self.glossary, self.details, self.target
-        done = yield from document_steps(document, self.options, self.source, *how)
-        return done if self.details else replace(done, sentences=())
+        translation = yield from document_steps(document, self.options, self.source, *how)
+        return translation if self.details else replace(translation, sentences=())
 
 
 def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | None) -> tuple[bool, Any]:
     """Whether `steps` are done, and their result or their next jobs; None for the first ones."""
     try:
         return False, next(steps) if answers is None else steps.send(answers)
-    except StopIteration as done:
-        return True, done.value
+    except StopIteration as end:
+        return True, end.value
 
 
 class Inline:

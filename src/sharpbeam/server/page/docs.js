@@ -1,9 +1,9 @@
 // Describes the API as /openapi.json has it: a table for each endpoint. Needs nothing from elsewhere.
 
 function element(name, ...content) {
-  const made = document.createElement(name);
-  made.append(...content);
-  return made;
+  const created = document.createElement(name);
+  created.append(...content);
+  return created;
 }
 
 function typeOf(schema) {

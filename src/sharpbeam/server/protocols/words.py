@@ -20,11 +20,11 @@ def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, 
     word of a translation, with `source` (indices of source words). A word has `begin` and `end` (characters of its
     sentence). A repaired translation has no words.
     """
-    said: dict[str, Any] = {"source": sentence.source, "translation": sentence.text, "flags": sentence.flags}
-    said["confidence"] = round(sentence.confidence, 4)
+    facts: dict[str, Any] = {"source": sentence.source, "translation": sentence.text, "flags": sentence.flags}
+    facts["confidence"] = round(sentence.confidence, 4)
     source, answer = sentence.source, translation.hypotheses[0]
     if sentence.repaired or answer.text != sentence.text:
-        return {**said, "repaired": sentence.repaired, "words": [], "source_words": []}
+        return {**facts, "repaired": sentence.repaired, "words": [], "source_words": []}
     groups, source_groups = _groups(answer.tokens), _groups(translation.source_tokens)
     source_spans = _spans(source, translation.source_tokens, source_groups)
     aligned = _aligned(answer, groups, source_groups)
@@ -39,7 +39,7 @@ def sentence_details(sentence: Sentence, translation: Translation) -> dict[str, 
         for (begin, end), group, sources in zip(spans, groups, aligned, strict=True)
     ]
     return {
-        **said,
+        **facts,
         "repaired": False,
         "score": None if answer.score is None else round(answer.score, 4),
         "words": words,
