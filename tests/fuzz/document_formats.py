@@ -12,10 +12,12 @@ import json
 import random
 import zipfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import docx
 import polib
+from fuzz import office_documents
 from fuzz.html_documents import in_order, nested
 from markdown_it import MarkdownIt
 from support.decoders import Decoder, hostile, reverse, run, same
@@ -206,8 +208,18 @@ FORMATS: dict[str, tuple[Make, Callable[[Any], Any], tuple[str, ...]]] = {
     "csv": (table, lambda out: [row[:2] for row in csv.reader(io.StringIO(out, newline=""))], ("c",)),
     "docx": (word, _runs, ()),
     "epub": (epub, _pages, ()),
+    "pptx": (partial(office_documents.slides, say=words), office_documents.outside, ()),
+    "xlsx": (partial(office_documents.workbook, say=words), office_documents.outside, ()),
+    "odt": (partial(office_documents.open_text, say=words), office_documents.outside, ()),
     "html": (page, _tags, ()),
     "xhtml": (page, _tags, ()),
+}
+
+
+WHOLE: dict[str, Callable[[Any], Any]] = {  # with the text, which the decoder `same` does not change
+    "pptx": office_documents.slides_read,
+    "xlsx": office_documents.workbook_read,
+    "odt": office_documents.open_text_read,
 }
 
 
@@ -216,6 +228,8 @@ def check(name: str, content: Any, decode: Decoder) -> None:
     _, shape, fields = FORMATS[name]
     out = run(document_steps(read_document(content, name, fields), DocumentOptions(guards=False)), decode).content
     assert type(out) is type(content)
+    if decode is same and name in WHOLE:
+        assert WHOLE[name](content) == WHOLE[name](out)
     before, after = shape(content), shape(out)
     if name == "docx" and decode not in (
         same,

@@ -82,6 +82,17 @@ def _docx(paragraphs: Callable[[int], str], size: int) -> bytes:
     return _zipped({"word/document.xml": f'<w:document xmlns:w="{space}"><w:body>{body}</w:body></w:document>'})
 
 
+def _package(member: str, page: str, unit: str, size: int) -> bytes:
+    return _zipped({member: "<a/>", page: _ROOT[0] + unit * (size // len(unit)) + _ROOT[1]})
+
+
+_ODF, _OOXML = "urn:oasis:names:tc:opendocument:xmlns:", "http://schemas.openxmlformats.org/"
+_ROOT = (
+    f"<root xmlns:text='{_ODF}text:1.0' xmlns:a='{_OOXML}drawingml/2006/main' xmlns='{_OOXML}spreadsheetml/2006/main'>",
+    "</root>",
+)
+
+
 def _epub(page: Callable[[int], str], size: int) -> bytes:
     return _zipped({"META-INF/container.xml": "<container/>", "a.xhtml": page(size)})
 
@@ -214,6 +225,15 @@ _STRUCTURES: dict[str, tuple[str, Make]] = {
             + f"</w:p><w:p>{_run('a' * (size // 2))}</w:p>",
         ),
     ),
+    "slides": (
+        "pptx",
+        partial(_package, "ppt/presentation.xml", "ppt/slides/slide1.xml", "<a:p><a:r><a:t>ab</a:t></a:r></a:p>"),
+    ),
+    "cells": (
+        "xlsx",
+        partial(_package, "xl/workbook.xml", "xl/sharedStrings.xml", "<si><t>ab</t></si><si><t>a\nb</t></si>"),
+    ),
+    "spans": ("odt", partial(_package, "content.xml", "styles.xml", "<text:p>a<text:span>b</text:span></text:p>")),
     "pages": ("epub", partial(_epub, _times("<p>ab</p>"))),
     "page of tags": ("epub", partial(_epub, _times("<b>Ab.</b> ", "<p>", "</p>"))),
 }  # fmt: skip

@@ -69,7 +69,7 @@ def translate(
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
-    """Translate text, line by line, or a document: HTML, Markdown, SRT, VTT, PO, JSON, CSV, DOCX, EPUB.
+    """Translate text, line by line, or a document: a web page, an office file, subtitles, texts of a program.
 
     Every input line gives exactly `--num-hypotheses` output lines in the same order, best first (text), or one JSON
     object (jsonl) with `index`, `source` and `hypotheses`: a list of `text`, `score` and `token_scores`. An empty line

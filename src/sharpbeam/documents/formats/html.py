@@ -40,6 +40,7 @@ class HtmlDocument(Template):
     """A page, or a part of one."""
 
     xml = False
+    lacking = "xmlcharrefreplace"  # letters that its encoding has not
 
     def __init__(self, content: str) -> None:
         super().__init__()

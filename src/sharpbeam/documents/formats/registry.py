@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from sharpbeam.documents.formats.archives import EpubDocument
-from sharpbeam.documents.formats.docx import DocxDocument
+from sharpbeam.documents.formats.encoded import HTML_CHARSET, XML_CHARSET, EncodedDocument
 from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.markdown import MarkdownDocument
+from sharpbeam.documents.formats.packages import (
+    DOCX,
+    EPUB,
+    OPEN_TEXT,
+    PPTX,
+    XLSX,
+    BookDocument,
+    PackageDocument,
+    WorkbookDocument,
+)
 from sharpbeam.documents.formats.po import PoDocument
 from sharpbeam.documents.formats.subtitles import SubtitleDocument
 from sharpbeam.documents.formats.tables import CsvDocument, JsonDocument
 from sharpbeam.documents.formats.text import TextDocument
-from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.options.schema import require
-from sharpbeam.text.encodings import known_encoding
-
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
 
 
 @dataclass(frozen=True)
@@ -34,19 +39,23 @@ class Format:
     text: Callable[[str], Document[str]] | None = None
     fields: Callable[[str, Sequence[str]], Document[str]] | None = None  # text, of which some fields are translated
     binary: Callable[[bytes], Document[bytes]] | None = None
+    charset: re.Pattern[bytes] | None = None  # of text: where a file names its encoding
 
 
 FORMATS = {
     "text": Format((".txt", ".text"), text=TextDocument),
-    "html": Format((".html", ".htm"), text=HtmlDocument),
-    "xhtml": Format((".xhtml",), text=XhtmlDocument),
+    "html": Format((".html", ".htm"), text=HtmlDocument, charset=HTML_CHARSET),
+    "xhtml": Format((".xhtml",), text=XhtmlDocument, charset=XML_CHARSET),
     "markdown": Format((".md", ".markdown"), text=MarkdownDocument),
     "subtitles": Format((".srt", ".vtt"), text=SubtitleDocument),
     "po": Format((".po", ".pot"), text=PoDocument),
     "json": Format((".json", ".jsonl"), fields=JsonDocument),
     "csv": Format((".csv", ".tsv"), fields=CsvDocument),
-    "docx": Format((".docx",), binary=DocxDocument),
-    "epub": Format((".epub",), binary=EpubDocument),
+    "docx": Format((".docx",), binary=partial(PackageDocument, package=DOCX)),
+    "pptx": Format((".pptx",), binary=partial(PackageDocument, package=PPTX)),
+    "xlsx": Format((".xlsx",), binary=partial(WorkbookDocument, package=XLSX)),
+    "odt": Format((".odt", ".odp", ".ods"), binary=partial(PackageDocument, package=OPEN_TEXT)),
+    "epub": Format((".epub",), binary=partial(BookDocument, package=EPUB)),
 }
 
 
@@ -86,42 +95,4 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
         except UnicodeEncodeError as error:
             raise InputError(f"character {error.start + 1} of the document is half of a surrogate pair.") from error
         return read(content)
-    found = _CHARSET.search(content[:4096]) if format == "html" else None
-    return cast("Document[Content]", _Encoded(content, found[1].decode() if found else "utf-8", read))
-
-
-class _Encoded:
-    """A text document as the bytes of a file; a byte order mark stays."""
-
-    def __init__(self, content: bytes, charset: str, read: Callable[[str], Document[str]]) -> None:
-        self._mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
-        try:
-            if (known := "utf-8" if self._mark else known_encoding(charset)) is None:
-                raise LookupError
-            self._charset = known
-            text = content[len(self._mark) :].decode(known)
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"byte {error.start + 1} of the document is not valid {self._charset}; convert it to UTF-8."
-            ) from error
-        except LookupError as error:
-            raise InputError(
-                f"the document says that it is in {charset!r:.60}, which cannot be read; convert it to UTF-8."
-            ) from error
-        self._document = read(text)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """Those of the text."""
-        return self._document.segments
-
-    def relabel(self, source: str, target: str) -> None:
-        """That of the text, if it says its language."""
-        if relabel := getattr(self._document, "relabel", None):
-            relabel(source, target)
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
-        """The bytes; in HTML what the encoding lacks is written by its number."""
-        how = "xmlcharrefreplace" if isinstance(self._document, HtmlDocument) else "strict"
-        text: Any = self._document.write(translated)
-        return self._mark + cast(bytes, text.encode(self._charset, how))
+    return cast("Document[Content]", EncodedDocument(content, read, known.charset))

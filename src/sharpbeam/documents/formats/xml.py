@@ -1,0 +1,330 @@
+"""XML with text in blocks: paragraphs, cells, strings. In a block are texts, and markup that moves with their words.
+
+A format says in its `Rules` which elements are which. In office files text stands in runs, each with a format: the
+format of most letters is the block's own, the others are tags as markup around words is, and neighbouring runs of one
+format are one. What is outside of blocks stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from sharpbeam.documents.formats.interface import Template
+from sharpbeam.documents.formats.xml_tokens import Token, xml_tokens
+from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
+from sharpbeam.errors import InputError
+
+Names = frozenset[str]
+MOST_TOKENS = 500_000  # of a block, each of some hundred bytes
+MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_MARK = re.compile("\0([0-9]+)\0")  # stands for the text of a block until it is written; XML has no such character
+_FORM = "\1"  # begins the markup that changes the format, which is not written
+_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Names of the elements of a format. Another element in a block is a point that moves with its place."""
+
+    blocks: Names  # whose text is translated
+    inline: Names = frozenset()  # around words
+    breaks: Names = frozenset()  # end a text
+    kept: Names = frozenset()  # with what is in them, not translated
+    runs: Names = frozenset()  # with one format; if there are any, text stands only in `texts`
+    properties: Names = frozenset()  # the formats of runs
+    texts: Names = frozenset()  # of runs, and of blocks without runs
+    dropped: Names = frozenset()  # notes of a word processor on a place that the translation has not
+    letters: dict[str, str] = field(default_factory=dict)  # elements of runs that stand for characters
+    names: Names = frozenset()  # texts of blocks that stay, since they stand elsewhere too
+    collapse: bool = False  # any white space is one space
+    relabel: Callable[[str, str, str], str] | None = None  # of a page, its language and the new one: the new page
+
+
+@dataclass(slots=True)
+class Element:
+    """An element in a block."""
+
+    token: Token  # that opens it
+    children: list[Element | Token] = field(default_factory=list)
+    end: str = ""  # the raw closing tag
+
+    @property
+    def name(self) -> str:
+        """Its name, with the usual prefix."""
+        return self.token.name
+
+    @property
+    def tag(self) -> str:
+        """Its name, with the prefix of the document."""
+        return re.split(r"[\s/>]", self.token.raw[1:], maxsplit=1)[0]
+
+    def elements(self, name: str) -> Iterator[Element]:
+        """Elements of a name directly in it."""
+        return (child for child in self.children if isinstance(child, Element) and child.name == name)
+
+
+class Form(NamedTuple):
+    """The XML around a text: that of its run, and its own."""
+
+    head: str = ""
+    text: str = ""  # the tag
+    tail: str = ""
+    spaces: bool = False  # it says that spaces at the ends of its text stay
+
+    def written(self, text: str) -> str:
+        """The XML of a text."""
+        escaped = escape(text, quote=False).replace("\r", "&#13;")
+        space = ' xml:space="preserve"' if self.spaces and text != text.strip() else ""
+        return f"{self.head}<{self.text}{space}>{escaped}</{self.text}>{self.tail}" if self.text else escaped
+
+
+class Item(NamedTuple):
+    """A part of a block: text, or markup that opens, closes, is a point, or ends a text."""
+
+    kind: Literal["text", "open", "close", "point", "break", "fixed", "end"]
+    raw: str = ""
+    text: str = ""
+    form: Form = Form()
+    name: str = ""  # of what is opened and closed
+
+
+class XmlDocument(Template):
+    """A page of XML."""
+
+    lacking = "xmlcharrefreplace"  # letters that its encoding has not
+
+    def __init__(self, content: str, rules: Rules) -> None:
+        super().__init__()
+        self._rules = rules
+        self._blocks: list[_Block] = []
+        self._relabel: Callable[[str], str] = str
+        path: list[Element] = []  # the block that is read, and the elements in it that are open
+        translated, count = [True], 0
+        for token in xml_tokens(content):
+            if token.kind == "open":
+                translated.append(self._is_translated(token, translated[-1]))
+            if token.kind == "open" and (path or (token.name in rules.blocks and translated[-1])):
+                element = Element(token)
+                if path:
+                    path[-1].children.append(element)
+                path.append(element)
+            elif not path:
+                self.keep(token.raw)
+            elif token.kind == "close":
+                path[-1].end = token.raw
+                element = path.pop()
+                if not path:
+                    self.keep(self.raw(element))
+            else:
+                path[-1].children.append(token)
+            if token.kind == "close":
+                translated.pop()
+            count = count + 1 if path else 0
+            if count > MOST_TOKENS:
+                raise InputError(f"a block of the XML has more than {MOST_TOKENS:,} tags and texts; split it.")
+
+    def relabel(self, source: str, target: str) -> None:
+        """Change the language that the page says."""
+        if relabel := self._rules.relabel:
+            self._relabel = lambda page: relabel(page, source, target)
+
+    def write(self, translated: Sequence[Sequence[Part]]) -> str:
+        """The page."""
+        segments, texts = iter(translated), list[str]()
+
+        def filled(text: str) -> str:
+            return _MARK.sub(lambda mark: texts[int(mark[1])], text)
+
+        for block in self._blocks:  # one in another comes before it
+            texts.append(filled(block.write(segments)))
+        return self._relabel(filled(self.filled(())))
+
+    def raw(self, node: Element | Token) -> str:
+        """The XML of a node, with marks for the texts of blocks in it."""
+        if isinstance(node, Token):
+            return node.raw
+        if node.name in self._rules.blocks:
+            text = "".join(self._texts(node))
+            if is_translatable(text) and text not in self._rules.names:
+                return self.block(node)
+        return node.token.raw + "".join(map(self.raw, node.children)) + node.end
+
+    def block(self, element: Element) -> str:
+        """The XML of a block, with a mark for its text."""
+        return element.token.raw + self.mark(element) + element.end
+
+    def mark(self, element: Element) -> str:
+        """The mark for the text of an element."""
+        block = _Block(list(self.items(element.children)), self._rules.collapse)
+        self.aside_all(block.built)
+        self._blocks.append(block)
+        return f"\0{len(self._blocks) - 1}\0"
+
+    def items(self, children: Iterable[Element | Token]) -> Iterator[Item]:
+        """The parts of a block."""
+        rules = self._rules
+        for child in _fields(children) if rules.runs else children:
+            if isinstance(child, Token):
+                yield from self._token_items(child)
+            elif child.name in rules.runs:
+                yield from self._run_items(child)
+            elif child.name in rules.texts:
+                yield from _lines(child, Form(text=child.tag, spaces=True))
+            elif child.name in rules.breaks:
+                yield Item("break", self.raw(child))
+            elif child.name in rules.kept or not self._is_translated(child.token, True):
+                text = "".join(self._texts(child))
+                short = len(text) <= MOST_FIXED and "\n" not in text and text == text.strip()
+                yield Item("fixed", self.raw(child), text if short else "")
+            elif child.name in rules.inline and child.children:
+                yield Item("open", child.token.raw, name=child.name)
+                yield from self.items(child.children)
+                yield Item("close", child.end, name=child.name)
+            elif child.name not in rules.dropped:
+                yield Item("point", self.raw(child))
+
+    def _token_items(self, token: Token) -> Iterator[Item]:
+        if self._rules.runs and not token.raw.strip():
+            return
+        if token.text and not self._rules.runs:
+            yield Item("text", token.raw, token.text)
+        elif token.raw in (_CDATA, _CDATA_END):
+            yield Item("open" if token.raw == _CDATA else "close", token.raw, name=_CDATA)
+        else:
+            yield Item("point", token.raw)
+
+    def _run_items(self, run: Element) -> Iterator[Item]:
+        rules = self._rules
+        properties = "".join(self.raw(child) for child in run.children if _name(child) in rules.properties)
+        head, tail = f"<{run.tag}>{properties}", f"</{run.tag}>"
+        form = Form(head, run.tag[:-1] + "t", tail, spaces=run.name != "a:r")  # PowerPoint keeps all
+        for child in run.children:
+            if isinstance(child, Token) or child.name in rules.properties | rules.dropped:
+                continue
+            if child.name in rules.texts:
+                yield from _lines(child, form)
+            elif child.name in rules.letters:
+                yield Item("text", text=rules.letters[child.name], form=form)
+            else:
+                yield Item("break" if child.name in rules.breaks else "point", head + self.raw(child) + tail)
+
+    def _texts(self, element: Element) -> Iterator[str]:
+        """The text of an element, without that of blocks in it."""
+        for child in element.children:
+            if isinstance(child, Element):
+                yield from self._texts(child) if child.name not in self._rules.blocks else ()
+            elif not self._rules.runs or element.name in self._rules.texts:
+                yield child.text
+
+    def _is_translated(self, token: Token, around: bool) -> bool:
+        says = token.attributes.get("translate") or token.attributes.get("translatable")
+        return says in ("yes", "true") if says else around and token.name not in self._rules.kept
+
+
+class _Block:
+    """The text of a block as segments, whose tags are raw XML and changes of format."""
+
+    def __init__(self, items: list[Item], collapse: bool) -> None:
+        letters: Counter[Form] = Counter()
+        for item in items:
+            letters[item.form] += len(item.text) if item.kind == "text" else 0
+        self._own = letters.most_common(1)[0][0]
+        self._forms = {f"{_FORM}{number}": form for number, form in enumerate(letters)}
+        marks = {form: mark for mark, form in self._forms.items()}
+        builder, before = SegmentBuilder(collapse), self._own
+        for item in [*items, Item("end")]:
+            now = item.form if item.kind == "text" else before if item.kind == "point" else self._own
+            if before not in (now, self._own):
+                builder.close(marks[before], _FORM)
+            if now not in (before, self._own):
+                builder.open(marks[now], marks[now])
+            before = now
+            _add(builder, item)
+        self.built = builder.build()
+
+    def write(self, segments: Iterator[Sequence[Part]]) -> str:
+        """The XML of the block, with the next translations for its segments."""
+        parts = chain.from_iterable(
+            next(segments) if isinstance(item, Segment) else (item if isinstance(item, Part) else Part(item),)
+            for item in self.built
+        )
+        form, cdata, text, xml = self._own, False, "", list[str]()
+        for part in chain(parts, [Part(_FORM, markup=True)]):
+            if not part.markup or part.text.isspace():
+                text += part.text
+                continue
+            xml.append(_written(text, form, cdata))
+            text = ""
+            if part.text.startswith(_FORM):
+                form = self._forms.get(part.text, self._own)
+            else:
+                cdata = part.text == _CDATA or (cdata and part.text != _CDATA_END)
+                xml.append(part.text)
+        return "".join(xml)
+
+
+def _add(builder: SegmentBuilder, item: Item) -> None:
+    """Add an item to a builder."""
+    if item.kind == "text":
+        builder.add(item.text)
+    elif item.kind == "open":
+        builder.open(item.name, item.raw)
+    elif item.kind == "close":
+        builder.close(item.name, item.raw)
+    elif item.kind == "fixed":
+        builder.fixed(item.text, item.raw)
+    elif item.kind in ("point", "break"):
+        (builder.point if item.kind == "point" else builder.boundary)(item.raw)
+
+
+def _fields(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
+    """The same, with all from the beginning of a field of Word to its end as one element, which no rule names."""
+    field, depth = Element(Token("open")), 0
+    for child in children:
+        ends = [kind for kind in _field_ends(child) if kind != "separate"]
+        if depth > 0 or "begin" in ends:
+            depth += 2 * ends.count("begin") - len(ends)
+            field.children.append(child)
+        else:
+            yield child
+        if depth <= 0 and field.children:
+            yield field
+            field, depth = Element(Token("open")), 0
+    if field.children:  # it ends in another block
+        yield field
+
+
+def _field_ends(node: Element | Token) -> Iterator[str]:
+    """The kinds of the signs of fields in a node: begin, separate, end."""
+    if isinstance(node, Element):
+        if kind := node.token.attributes.get("w:fldCharType"):
+            yield kind
+        for child in node.children:
+            yield from _field_ends(child)
+
+
+def _lines(element: Element, form: Form) -> Iterator[Item]:
+    """The lines of a text element, each a text of its own."""
+    text = "".join(child.text for child in element.children if isinstance(child, Token))
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            yield Item("break", "\n")
+        yield Item("text", text=line, form=form)
+
+
+def _written(text: str, form: Form, cdata: bool) -> str:
+    text = _ILLEGAL.sub("", text)
+    if cdata:
+        return text.replace(_CDATA_END, f"]]{_CDATA_END}{_CDATA}>")
+    return form.written(text) if text else ""
+
+
+def _name(node: Element | Token) -> str:
+    return node.name
