@@ -14,7 +14,7 @@ import pytest
 from support.command import Run
 
 from sharpbeam import Translator
-from sharpbeam.convert.converted import START
+from sharpbeam.convert.readers.tokens import START
 from sharpbeam.jobs import chunks
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.tensors import tensor_shapes

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sharpbeam.convert.formats.weights import Tensor, values, with_zero_row
+from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -19,11 +17,6 @@ from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.pieces import PieceVocabulary
-
-SUPPRESSED_BIAS = -1000.0
-"""Added to the logit of a token that the normalizer must not count: its probability is 0 in float32."""
-START = "<start>"
-"""The word that is put in where a decoder starts from no word at all."""
 
 
 @dataclass(frozen=True)
@@ -94,44 +87,3 @@ def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
     if vocabulary.spm is not None:
         files[f"{side}.spm"] = vocabulary.spm
     return files
-
-
-def with_start(
-    path: Path, tensors: Mapping[str, Tensor], source: Sequence[str], target: Sequence[str]
-) -> tuple[dict[str, Tensor], list[str], list[str], int]:
-    """Tensors and words with START, whose embedding is zero and which no normalizer counts, and its id.
-
-    The id is the same on both sides, for one set of special ids serves both: after the target's tokens, and so among
-    the source's where it has more. Raises ModelError if it has fewer.
-    """
-    start = len(target)
-    if len(source) < start:
-        raise ModelError(f"{path}: its source vocabulary is smaller than the target's; Sharpbeam lacks that.")
-    longer: dict[str, Tensor] = {
-        name: with_zero_row(tensors[name], start)
-        for name in ("source_embedding", "target_embedding", "output_weight")
-        if name in tensors
-    }
-    longer["output_bias"] = np.append(values(tensors["output_bias"]), np.float32(SUPPRESSED_BIAS))
-    return {**tensors, **longer}, [*source[:start], START, *source[start:]], [*target, START], start
-
-
-def id_of(path: Path, words: Sequence[str], name: str, word: str) -> int:
-    """The id of `word`, which `path` calls its `name`; raises ModelError if the vocabulary lacks it."""
-    if word not in words:
-        raise ModelError(f"{path}: {name} is {word!r:.40}, which its vocabulary lacks.")
-    return words.index(word)
-
-
-def check_same_words(path: Path, source: Sequence[str], target: Sequence[str], ids: Mapping[str, int]) -> None:
-    """Raise ModelError if one of `ids` is another word of the source than of the target.
-
-    Sharpbeam has one set of special ids for both sides; a source word of such an id would never be read.
-    """
-    for name, token in ids.items():
-        words = [repr(words[token])[:40] if token < len(words) else "no word" for words in (source, target)]
-        if words[0] != words[1]:
-            raise ModelError(
-                f"{path}: {name} {token} is {words[0]} in the source vocabulary and {words[1]} in the target's; "
-                "Sharpbeam reads models whose special tokens have the same ids in both."
-            )

@@ -1,4 +1,4 @@
-"""The facts of another program's config, each checked and taken by name."""
+"""The facts of another program's files, each checked when it is read by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Facts:
-    """A JSON or YAML object from `path`, with the defaults that its program has for what is left out."""
+    """A JSON or YAML object from `path`, with its program's defaults for those that are left out."""
 
     def __init__(self, path: Path, values: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class Facts:
         return Facts(self.path, self._values, defaults)
 
     def get(self, name: str) -> Any:
-        """Whatever stands there; None where nothing does."""
+        """The value of any type; None if it is left out."""
         return self._values.get(name)
 
     def integer(self, name: str) -> int:
@@ -55,6 +55,20 @@ class Facts:
             raise self.refusal(name, "a text")
         return value or ""
 
+    def part(self, name: str) -> Facts:
+        """The facts of an object inside."""
+        value = self.get(name)
+        if not isinstance(value, dict):
+            raise self.refusal(name, "an object")
+        return Facts(self.path, value)
+
+    def objects(self, name: str) -> list[Facts]:
+        """The facts of each object of a list; none if it is left out."""
+        value = self.get(name)
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+            raise self.refusal(name, "a list of objects")
+        return [Facts(self.path, item) for item in value or ()]
+
     def choice(self, name: str, meanings: Mapping[str, T]) -> T:
         """The meaning of one of several names."""
         value = self.get(name)
@@ -65,7 +79,7 @@ class Facts:
     def require(self, name: str, allowed: Collection[Any]) -> None:
         """Raise ModelError if a fact is there and is another one: then the model has a feature that we lack."""
         value = self.get(name)
-        if value is not None and not any(type(value) is type(one) and value == one for one in allowed):
+        if value is not None and not any(type(value) is type(other) and value == other for other in allowed):
             choices = " or ".join(map(repr, allowed))
             raise self.refusal(name, f"{choices}; Sharpbeam lacks what it asks for")
 

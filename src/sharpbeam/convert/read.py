@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.formats.marian import is_marian_file
-from sharpbeam.convert.formats.spm import Pieces
 from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
 from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
@@ -45,13 +44,13 @@ def read_model(
             refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
-        return read_ctranslate2(path, Pieces.find(path, source_spm, target_spm), source_eos)
+        return read_ctranslate2(path, source_spm, target_spm, source_eos)
     refuse_flags(None, None, source_eos, "this model")
     inside = _models_in(path) if path.is_dir() else [path]
     if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) == 1 and inside[0].suffix == ".pt":
-        return read_open_nmt(inside[0], Pieces.find(inside[0].parent, source_spm, target_spm))
+        return read_open_nmt(inside[0], source_spm, target_spm)
     if len(inside) > 1:
         raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(

@@ -17,7 +17,7 @@ from sharpbeam.convert.formats.npz import read_npz
 from sharpbeam.convert.formats.torch import read_torch
 from sharpbeam.convert.formats.weights import Weights
 from sharpbeam.convert.read import read_model
-from sharpbeam.convert.readers.hugging_face.bart_words import _read_merges
+from sharpbeam.convert.readers.tokens import read_list
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import file_digest, read_whole
 from sharpbeam.text.words import WordVocabulary
@@ -84,7 +84,7 @@ def test_pipes_in_a_folder_are_not_opened(tmp_path: Path) -> None:
         with pytest.raises((ModelError, InputError), match=r"no regular file|not installed"):
             read(tmp_path / name)
     with pytest.raises(ModelError, match="no regular file"):
-        _read_merges(tmp_path / "merges.txt")
+        read_list(tmp_path / "merges.txt")
     (tmp_path / "only").mkdir()
     os.mkfifo(tmp_path / "only/x.bin")
     with pytest.raises(ModelError, match="is no model that can be read"):

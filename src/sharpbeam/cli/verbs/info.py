@@ -44,7 +44,7 @@ def info(
 
 def _readable(facts: Mapping[str, Any]) -> dict[str, str]:
     """Facts of a model that are not off, empty or 0; ids with their tokens."""
-    from sharpbeam.convert.converted import START
+    from sharpbeam.convert.readers.tokens import START
 
     tokens: dict[str, str] = facts["special_words"]
     shown: dict[str, str] = {}

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
+from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
-from sharpbeam.convert.formats.spm import Pieces
+from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.ctranslate2_attention import attention_facts, relative_positions, scale_outputs
 from sharpbeam.convert.readers.ctranslate2_revision import renewed
-from sharpbeam.convert.readers.hugging_face.t5_words import SENTINEL
 from sharpbeam.convert.readers.positions import add_positions, with_sines_first
-from sharpbeam.convert.readers.target_tags import TargetTags
+from sharpbeam.convert.readers.tokens import NO_SPM, Tags, TokenLists, read_list
 from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.json import WORDS, check_words, read_any_json, read_json
-from sharpbeam.text.lines import read_whole
 
 Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
 _ACTIVATIONS: dict[int, Activation] = {0: "relu", 1: "gelu_tanh", 2: "swish", 3: "gelu", 4: "gelu_sigmoid"}
@@ -62,14 +60,17 @@ _LACKED = {  # features that would change the answers, by the variable that is n
     "decoder/multi_query_attention": "multi-query attention",
 }
 _IDLE = ("encoder/embeddings_merge", "decoder/alibi_use_positive_positions", "decoder/scale_alibi")  # without these
+_SPECIAL = {"unk": "<unk>", "eos": "</s>", "decoder_start": "<s>"}
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 
-def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Converted:
-    """The model in `folder`; raises ModelError if it is no transformer for translation, or has what we lack.
+def read_ctranslate2(
+    folder: Path, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
+) -> Converted:
+    """The model in `folder`; raises ModelError if it is no transformer for translation, or has a feature that we lack.
 
-    Its folder need not have the SentencePiece models; where it has none and none are given, text is pieces. With
-    `source_eos` it was trained on sources that end in eos, though its config does not say so, and starts from <s>.
+    Its folder need not have the SentencePiece models; without any text is pieces. With `source_eos` it was trained on
+    sources that end in eos, though its config does not say so, and starts from <s>.
     """
     path = folder / "model.bin"
     file = read_model_file(path)
@@ -92,94 +93,75 @@ def read_ctranslate2(folder: Path, spm: Pieces, source_eos: bool = False) -> Con
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
     epsilon = epsilon or (1e-6 if sizes["norm_kind"] == "rms" else 1e-5)
-    source, target = _vocabularies(folder)
-    # Where CTranslate2 puts no </s> after a source, tokenizers of Hugging Face do; models of OpenNMT-py, which start
-    # from <s>, are trained without.
+    # Tokenizers of Hugging Face end a source in </s> where CTranslate2 does not; models of OpenNMT-py, which start from
+    # <s>, are trained without.
     bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
     sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon}
-    return _with_words(folder, facts, spm, source, target, sizes, tensors)
+    lists = TokenLists(facts.path, *_vocabularies(folder), *find_spms(folder, source_spm, target_spm))
+    return _with_tokens(facts, lists, sizes, tensors)
 
 
-def _with_words(
-    folder: Path, facts: Facts, spm: Pieces, source: list[str], target: list[str], sizes: dict[str, Any], tensors: Any
-) -> Converted:
+def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors: dict[str, Tensor]) -> Converted:
     """The model with its vocabularies, which have to be as long as the embeddings."""
     from_zero = sizes.pop("from_zero")
-    unknown = facts.text("unk_token") or "<unk>"
-    for side, words in (("source", source), ("target", target)):
-        if unknown not in words:  # CTranslate2 adds it as the last one
-            words.append(unknown)
-        if len(words) != sizes[f"{side}_vocab_size"]:
-            rows = sizes[f"{side}_vocab_size"]
-            raise ModelError(
-                f"{folder}: the {side} vocabulary has {len(words)} tokens, the embedding {rows}; the files are not of "
-                "one model."
-            )
-    shared = source is target
-
-    def named(name: str, default: str) -> int:
-        return id_of(facts.path, target, f"{name}_token", facts.text(f"{name}_token") or default)
-
-    ids: dict[str, Any] = {"unk_id": named("unk", "<unk>"), "eos_id": named("eos", "</s>")}
-    apart = not sizes["shared_embedding"]
-    if apart and (there := source.index(unknown)) != ids["unk_id"] < len(source):
-        # Models of OpenNMT-tf have it last on each side. We have one id for both: two rows of the source change places.
-        order = np.arange(len(source))
-        order[[there, ids["unk_id"]]] = order[[ids["unk_id"], there]]
-        source = [source[token] for token in order]
-        tensors = {**tensors, "source_embedding": values(tensors["source_embedding"])[order]}
+    special = {name: facts.text(f"{name}_token") or default for name, default in _SPECIAL.items()}
+    for side in (lists.source, lists.target):
+        if special["unk"] not in side:  # CTranslate2 adds it as the last one
+            side.append(special["unk"])
+    lists.check_sizes(sizes)
+    ids = {f"{name}_id": lists.id(f"{name}_token", special[name]) for name in ("unk", "eos")}
+    if not sizes["shared_embedding"] and (there := lists.source.index(special["unk"])) != (unk := ids["unk_id"]):
+        # Models of OpenNMT-tf have it last on each side. We have one id for both: two rows of the source are exchanged.
+        order = np.arange(len(lists.source))
+        if unk < len(order):
+            order[[there, unk]] = unk, there
+        lists.source = [lists.source[token] for token in order]
+        tensors["source_embedding"] = values(tensors["source_embedding"])[order]
     if from_zero:
-        tensors, source, target, start = with_start(folder, tensors, source, target)
-        sizes |= {"source_vocab_size": len(source), "target_vocab_size": len(target)}
+        tensors, start = lists.add_start(tensors)
     else:
-        start = named("decoder_start", "<s>")
-    pad = next((target.index(word) for word in ("<pad>", "<blank>") if word in target), start)
+        start = lists.id("decoder_start_token", special["decoder_start"])
+    pad = next((lists.target.index(token) for token in ("<pad>", "<blank>") if token in lists.target), start)
     ids |= {"bos_id": start, "pad_id": pad}
-    check_same_words(folder, source, target, ids)
-    codes = {match[1] or match[2]: i for i, word in enumerate(target) if (match := _LANGUAGE.fullmatch(word))}
-    tags = TargetTags.find(source, len(target), shared)
-    silent: tuple[Collection[int], Collection[int]] = (tags.source_silent, tags.target_silent)
-    languages = tags.facts
-    if shared and len(codes) > 1 and start == ids["eos_id"]:
-        silent = (codes.values(), codes.values())
-        languages = {"languages": codes, "source_tag": "source", "target_tag": True}
-    sentinels = {token for token, word in enumerate(target) if word.startswith(SENTINEL)}
-    silent = ({*silent[0], *sentinels}, {*silent[1], *sentinels})
-    config = TransformerConfig(**sizes, **ids, **languages)
-    made_source = spm.vocabulary("source", source, ids, silent[0])
-    made_target = made_source if shared and spm.one else spm.vocabulary("target", target, ids, silent[1])
+    tokens = lists.tokens(ids, _tags(lists, start == ids["eos_id"]))
+    config = TransformerConfig(**sizes | tokens.facts)
     ends = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
-    notes = () if facts.flag("add_source_eos") else (f"Sources {ends}.",)
-    return Converted("a CTranslate2 model", config, tensors, made_source, made_target, spm.notes + notes)
+    notes = [] if lists.source_spm and lists.target_spm else [NO_SPM]
+    notes += [] if facts.flag("add_source_eos") else [f"Sources {ends}."]
+    return Converted("a CTranslate2 model", config, tensors, tokens.source, tokens.target, tuple(notes))
+
+
+def _tags(lists: TokenLists, from_eos: bool) -> Tags:
+    """The tags of languages; M2M100, NLLB and mBART-50, whose decoders start `from_eos`, have them on both sides."""
+    codes = {match[1] or match[2]: i for i, word in enumerate(lists.target) if (match := _LANGUAGE.fullmatch(word))}
+    if lists.source == lists.target and len(codes) > 1 and from_eos:
+        facts = {"languages": codes, "source_tag": "source", "target_tag": True}
+        return Tags(facts, codes.values(), codes.values())
+    return lists.tags()
 
 
 def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:
-    """Source and target words; one list where they are shared."""
-    shared = _words(folder, "shared_vocabulary")
+    """Source and target tokens; one list if they are shared."""
+    shared = _vocabulary(folder, "shared_vocabulary")
     if shared is not None:
         return shared, shared
-    source, target = _words(folder, "source_vocabulary"), _words(folder, "target_vocabulary")
+    source, target = _vocabulary(folder, "source_vocabulary"), _vocabulary(folder, "target_vocabulary")
     if source is None or target is None:
         raise ModelError(f"{folder} has neither shared_vocabulary nor source_vocabulary and target_vocabulary.")
     return source, target
 
 
-def _words(folder: Path, name: str) -> list[str] | None:
+def _vocabulary(folder: Path, name: str) -> list[str] | None:
+    """The tokens of one file; None if there is none."""
     path = folder / f"{name}.json"
-    if path.is_file():
-        words = read_any_json(path, WORDS)
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ModelError(f"{path} must be a list of words.")
-        check_words(path, words)
-        return words
-    path = folder / f"{name}.txt"
     if not path.is_file():
-        return None
-    try:
-        text = read_whole(path, WORDS).decode("utf-8").removesuffix("\n")
-        return [line.removesuffix("\r") for line in text.split("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"cannot read the vocabulary {path}: {error}.") from error
+        path = folder / f"{name}.txt"
+        return read_list(path) if path.is_file() else None
+    tokens = read_any_json(path, WORDS)
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise ModelError(f"{path} must be a list of words.")
+    check_words(path, tokens)
+    return tokens
 
 
 def _weights(path: Path, file: ModelFile) -> Weights:

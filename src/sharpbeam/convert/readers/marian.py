@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.converted import Converted, check_same_words, id_of, with_start
+from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
@@ -22,11 +22,11 @@ from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_file
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
 from sharpbeam.convert.readers.marian_transformer import read_transformer
 from sharpbeam.convert.readers.marian_vocabulary import read_vocabulary
+from sharpbeam.convert.readers.tokens import TokenLists
 from sharpbeam.errors import ModelError
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.marian_shortlist import read_marian_shortlist
-from sharpbeam.text.pieces import PieceVocabulary
 
 _CONFIG = "special:model.yml"
 _KINDS = {
@@ -75,22 +75,22 @@ def _with_tokens(
     tensors: Mapping[str, Tensor],
 ) -> Converted:
     """The model with its vocabularies, and with one more token on each side, from which the decoder starts."""
-    path, shared = files.model, files.source == files.target
     source, source_spm = read_vocabulary(files.source, sizes["source_vocab_size"])
     target, target_spm = read_vocabulary(files.target, sizes["target_vocab_size"])
-    ids: dict[str, Any] = {"unk_id": id_of(path, target, "unk", "<unk>"), "eos_id": id_of(path, target, "eos", "</s>")}
-    check_same_words(path, source, target, ids)
-    tensors, source, target, start = with_start(path, tensors, source, target)
-    ids |= {"bos_id": start, "pad_id": start}
-    config = kind(**{**sizes, "source_vocab_size": len(source), "target_vocab_size": len(target)}, **ids)
-    ours = PieceVocabulary(source, ids, (), source_spm)
-    theirs = ours if shared and source == target else PieceVocabulary(target, ids, (), target_spm)
-    shortlist = None
+    lists = TokenLists(files.model, source, target, source_spm, target_spm)
+    ids = {"unk_id": lists.id("unk", "<unk>"), "eos_id": lists.id("eos", "</s>")}
+    tensors, start = lists.add_start(tensors)
+    tokens = lists.tokens(ids | {"bos_id": start, "pad_id": start})
+    config = kind(**{**sizes, **tokens.facts})
+    shortlist, shared = None, tokens.source is tokens.target
     if files.shortlist is not None:
-        shortlist = read_marian_shortlist(files.shortlist, len(source), len(target), ids.values(), ours is theirs)
+        vocabularies = len(tokens.source), len(tokens.target)
+        shortlist = read_marian_shortlist(files.shortlist, *vocabularies, {*ids.values(), start}, shared)
     pre_norm = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
     notes = [*files.notes, *([] if source_spm else [_LISTS]), *([_PRE_NORM] if pre_norm else [])]
-    return Converted("a Marian model", config, tensors, ours, theirs, tuple(notes), shortlist, files.decoding)
+    return Converted(
+        "a Marian model", config, tensors, tokens.source, tokens.target, tuple(notes), shortlist, files.decoding
+    )
 
 
 def _is_other(name: str) -> bool:

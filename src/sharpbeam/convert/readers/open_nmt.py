@@ -9,15 +9,17 @@ then cosines, so that everything that reads or writes the layers' vectors is put
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.convert.converted import Converted, check_same_words, id_of
+from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.spm import Pieces
+from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
 from sharpbeam.convert.readers.positions import recognize, with_sines_first
+from sharpbeam.convert.readers.tokens import NO_SPM, TokenLists
 from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -74,7 +76,7 @@ _GATED = in_layers("{side}.transformer.{layer}.", {"ffn.up": "feed_forward.<w_1|
 _NEWER = {".a_2": ".weight", ".b_2": ".bias", "decoder.transformer_layers.": "decoder.transformer."}
 
 
-def read_open_nmt(path: Path, spm: Pieces) -> Converted:
+def read_open_nmt(path: Path, source_spm: Path | None = None, target_spm: Path | None = None) -> Converted:
     """The model in `path`; raises ModelError. Without a SentencePiece model text is pieces with spaces between."""
     saved = _checkpoint(path)
     facts = Facts(path, saved["opt"], _DEFAULTS)
@@ -86,29 +88,17 @@ def read_open_nmt(path: Path, spm: Pieces) -> Converted:
     arrays = {_newer(name): array for name, array in saved["model"].items()}
     arrays |= {f"generator.{name.removeprefix('0.')}": array for name, array in saved["generator"].items()}
     sizes, tensors = _OpenNmtTransformer(facts, Weights(path, arrays)).read()
-    source, target = (_words(path, saved["vocab"], side) for side in ("src", "tgt"))
-    for name, words in (("source", source), ("target", target)):
-        if len(words) != sizes[f"{name}_vocab_size"]:
-            raise ModelError(
-                f"{path}: its {name} vocabulary has {len(words)} tokens, the embedding {sizes[f'{name}_vocab_size']}."
-            )
+    source, target = (_tokens(path, saved["vocab"], side) for side in ("src", "tgt"))
+    lists = TokenLists(path, source, target, *find_spms(path.parent, source_spm, target_spm))
+    lists.check_sizes(sizes)
     start = Facts(path, saved["vocab"], {"decoder_start_token": "<s>"}).text("decoder_start_token")
-    named = {"unk_id": "<unk>", "bos_id": start, "eos_id": "</s>", "pad_id": "<blank>"}
-    ids: dict[str, Any] = {name: id_of(path, target, name, word) for name, word in named.items()}
-    shared = source == target
-    if not shared:
-        source, tensors = _with_special(source, target, tensors, ids)
-        check_same_words(path, source, target, ids)
-    config = TransformerConfig(**sizes | {"source_vocab_size": len(source)}, **ids, source_eos=False)
-    made = spm.vocabulary("source", source, ids, ())
-    return Converted(
-        "a model of OpenNMT-py",
-        config,
-        tensors,
-        made,
-        made if shared and spm.one else spm.vocabulary("target", target, ids, ()),
-        spm.notes,
-    )
+    special = {"unk_id": "<unk>", "bos_id": start, "eos_id": "</s>", "pad_id": "<blank>"}
+    ids = {name: lists.id(name, token) for name, token in special.items()}
+    _add_special(lists, tensors, ids)
+    tokens = lists.tokens(ids)
+    config = TransformerConfig(**sizes | tokens.facts, source_eos=False)
+    notes = () if lists.source_spm and lists.target_spm else (NO_SPM,)
+    return Converted("a model of OpenNMT-py", config, tensors, tokens.source, tokens.target, notes)
 
 
 def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
@@ -134,29 +124,26 @@ def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:
     return {part: saved[part] for part in parts} | tensors
 
 
-def _words(path: Path, vocabulary: dict[str, Any], side: str) -> list[str]:
-    words = vocabulary.get(side)
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+def _tokens(path: Path, vocabulary: dict[str, Any], side: str) -> list[str]:
+    tokens = vocabulary.get(side)
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise ModelError(f"{path}: its vocabulary {side!r} must be a list of words, as OpenNMT-py 3 writes it.")
     if vocabulary.get("src_feats"):
         raise ModelError(f"{path}: its vocabulary has source features (src_feats), which Sharpbeam lacks.")
-    check_words(path, words)
-    return words
+    check_words(path, tokens)
+    return tokens
 
 
-def _with_special(
-    source: list[str], target: list[str], tensors: dict[str, Tensor], ids: dict[str, int]
-) -> tuple[list[str], dict[str, Tensor]]:
-    """Source words with each special word that they lack, at its id: a model of version 2 has none that it never reads.
+def _add_special(lists: TokenLists, tensors: dict[str, Tensor], ids: Mapping[str, int]) -> None:
+    """Add each special token that the source lacks, at its id: a model of version 2 has none that it never reads.
 
     Nothing ever names them, and their embeddings are zero.
     """
-    source, table = list(source), tensors.get("source_embedding")
     for token in sorted(set(ids.values())):
-        if target[token] not in source and token <= len(source) and table is not None:
-            source.insert(token, target[token])
-            table = with_zero_row(table, token)
-    return source, tensors if table is None else tensors | {"source_embedding": table}
+        piece = lists.target[token]
+        if piece not in lists.source and token <= len(lists.source) and "source_embedding" in tensors:
+            lists.source = [*lists.source[:token], piece, *lists.source[token:]]
+            tensors["source_embedding"] = with_zero_row(tensors["source_embedding"], token)
 
 
 class _OpenNmtTransformer:

@@ -11,13 +11,13 @@ from typing import Any
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
 from sharpbeam.convert.formats.weights import Tensor, Weights
-from sharpbeam.convert.readers.hugging_face.words import Words
+from sharpbeam.convert.readers.tokens import Tokens
 from sharpbeam.text.json import read_json
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """config.json and generation_config.json of `folder`, and its weights when they are asked for."""
+    """config.json and generation_config.json of `folder`, and its weights which are read when they are used."""
 
     folder: Path
     kind: str  # model_type
@@ -26,7 +26,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, folder: Path, kind: str, config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Checkpoint:
-        """The checkpoint whose config.json is `config`; raises ModelError where generation_config.json is no JSON."""
+        """The checkpoint whose config.json is `config`; raises ModelError if generation_config.json is no JSON."""
         path, generation_path = folder / "config.json", folder / "generation_config.json"
         own = read_json(generation_path) if generation_path.is_file() else {}
         generation = Facts(generation_path if own else path, {**defaults, **config, **own})
@@ -45,4 +45,4 @@ class Family:
     defaults: Mapping[str, Any]  # of the class, since older versions leave them out of config.json
     # The facts of TransformerConfig except those of tokens and languages, all tensors by our names, and the tokens.
     # Raises ModelError by name for what Sharpbeam lacks.
-    read: Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Words]]
+    read: Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Tokens]]

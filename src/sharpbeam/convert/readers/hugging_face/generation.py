@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from sharpbeam.convert.converted import checked_decoding
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.readers.hugging_face.words import Words
 
 # Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
 _LACKED: dict[str, Any] = {
@@ -39,20 +38,20 @@ def refuse_lacking_options(generation: Facts) -> None:
             raise generation.refusal(name, "left out; Sharpbeam lacks it")
 
 
-def with_forced_tokens(words: Words, generation: Facts) -> Words:
-    """`words`, with the token that `generate` forces first: a language's makes that the default target language.
+def forced_facts(languages: Mapping[str, int], target_tag: bool, generation: Facts) -> dict[str, Any]:
+    """The facts of the token that `generate` forces first: a language's makes that the default target language.
 
     Raises ModelError if that is another token of a model with languages: then our answers would begin otherwise.
     """
     forced = generation.get("forced_bos_token_id")
     if forced is None:
-        return words
-    if not words.languages:
-        return replace(words, target_begin=(generation.integer("forced_bos_token_id"),))
-    code = next((code for code, token in words.languages.items() if type(forced) is int and token == forced), None)
-    if code is None or not words.target_tag:
+        return {}
+    if not languages:
+        return {"target_begin": (generation.integer("forced_bos_token_id"),)}
+    code = next((code for code, token in languages.items() if type(forced) is int and token == forced), None)
+    if code is None or not target_tag:
         raise generation.refusal("forced_bos_token_id", "left out, or the id of one of the target's languages")
-    return replace(words, target_language=code)
+    return {"target_language": code}
 
 
 def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:

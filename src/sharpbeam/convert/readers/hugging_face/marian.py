@@ -13,12 +13,12 @@ import numpy as np
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
 from sharpbeam.convert.readers.hugging_face import nllb_moe
-from sharpbeam.convert.readers.hugging_face.bart_words import read_bart_words
+from sharpbeam.convert.readers.hugging_face.bart_tokens import read_bart_tokens
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
-from sharpbeam.convert.readers.hugging_face.marian_words import read_words
-from sharpbeam.convert.readers.hugging_face.words import Words
+from sharpbeam.convert.readers.hugging_face.marian_tokens import read_tokens
 from sharpbeam.convert.readers.positions import add_learned, add_positions, with_sines_first
+from sharpbeam.convert.readers.tokens import Tokens
 from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 
 _ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]] = {
@@ -98,8 +98,8 @@ _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
 
-def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Words]:
-    """Config, tensors and words of these models, as `Family.read`."""
+def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
+    """Config, tensors and tokens of these models, as `Family.read`."""
     facts = checkpoint.facts
     for name, value in _FIXED[checkpoint.kind].items():
         facts.require(name, [value])
@@ -108,9 +108,10 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
         start = "a token's id: that of </s> for mBART-50, of the language to translate into for mBART-cc25"
         raise checkpoint.generation.refusal("decoder_start_token_id", start)
     special = special_ids(facts, checkpoint.generation)
-    vocabularies = sizes["source_vocab_size"], sizes["target_vocab_size"]
-    read = read_bart_words if checkpoint.kind == "bart" else read_words
-    return sizes, tensors, read(checkpoint.folder, checkpoint.kind, *vocabularies, special)
+    source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
+    if checkpoint.kind == "bart":
+        return sizes, tensors, read_bart_tokens(checkpoint.folder, source, special)
+    return sizes, tensors, read_tokens(checkpoint.folder, checkpoint.kind, source, target, special)
 
 
 class _MarianReader:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sharpbeam.convert.converted import SUPPRESSED_BIAS, Converted
+from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
 from sharpbeam.convert.readers.hugging_face.refused import REFUSED
+from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.text.json import read_json
@@ -40,8 +41,9 @@ def read_hugging_face(folder: Path) -> Converted:
     if facts.get("quantization_config") is not None:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantized")
     options.refuse_lacking_options(generation)
-    sizes, tensors, words = FAMILIES[kind].read(checkpoint)
-    words = options.with_forced_tokens(words, generation)
+    sizes, tensors, tokens = FAMILIES[kind].read(checkpoint)
+    sizes |= tokens.facts
+    sizes |= options.forced_facts(sizes.get("languages", {}), sizes.get("target_tag", False), generation)
     suppressed = options.suppressed_ids(generation)
     if suppressed and generation.flag("renormalize_logits"):
         bias = np.array(values(tensors["output_bias"]))
@@ -50,10 +52,10 @@ def read_hugging_face(folder: Path) -> Converted:
         suppressed = ()  # the bias is enough, and costs nothing
     return Converted(
         f"a {kind} model of Hugging Face",
-        TransformerConfig(**sizes, **words.facts, suppressed_ids=suppressed),
+        TransformerConfig(**sizes, suppressed_ids=suppressed),
         tensors,
-        words.source,
-        words.target,
+        tokens.source,
+        tokens.target,
         options.notes(generation),
         decoding=options.search_options(generation),
     )

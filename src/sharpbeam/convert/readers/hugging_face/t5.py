@@ -5,16 +5,20 @@ A fact that they would heed and we cannot express is refused by name (models/t5,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.formats.spm import read_spm
+from sharpbeam.convert.formats.unigram import read_unigram
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
-from sharpbeam.convert.readers.hugging_face.t5_words import read_t5_words
-from sharpbeam.convert.readers.hugging_face.words import Words
+from sharpbeam.convert.readers.hugging_face.tokens import by_id, id_of, tokenizer_facts
+from sharpbeam.convert.readers.tokens import SENTINEL, TokenLists, Tokens
 from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 from sharpbeam.errors import ModelError
 
@@ -52,6 +56,7 @@ _FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
 }
 _EMBEDDINGS = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
 _HEAD = _EMBEDDINGS[-1]
+_CLASSES = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast", "TokenizersBackend")
 _RELATIVE = "relative_attention_bias.weight"
 _NAMES = {
     "encoder_norm": "encoder.final_layer_norm.weight",
@@ -80,13 +85,13 @@ _NAMES = {
 }
 
 
-def read_t5(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Words]:
-    """Config, tensors and words, as `Family.read`, of T5 and its relatives."""
+def read_t5(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
+    """Config, tensors and tokens, as `Family.read`, of T5 and its relatives."""
     facts = checkpoint.facts
     facts.require("tie_encoder_decoder", [False])
     sizes, tensors = _T5Reader(checkpoint.kind, facts, checkpoint.weights).read()
     special = special_ids(facts, checkpoint.generation)
-    return sizes, tensors, read_t5_words(checkpoint.folder, sizes["target_vocab_size"], special)
+    return sizes, tensors, _read_tokens(checkpoint.folder, sizes["target_vocab_size"], special)
 
 
 class _T5Reader:
@@ -144,3 +149,27 @@ class _T5Reader:
         if facts.get("scale_decoder_outputs") is not None:
             return facts.flag("scale_decoder_outputs")
         return self.kind != "mt5" and (facts.get("tie_word_embeddings") is None or facts.flag("tie_word_embeddings"))
+
+
+def _read_tokens(folder: Path, size: int, special: Mapping[str, int]) -> Tokens:
+    """The tokens of the model in `folder`, for `size` rows of its embedding; `special` lacks unk. Raises ModelError.
+
+    They are those of a SentencePiece model, or the same in a tokenizer.json. After its pieces there are sentinels
+    <extra_id_0>, ... (100, unless tokenizer_config.json has another number), the last of them first. Those of
+    MADLAD-400 have tags <2de> of target languages among the pieces.
+    """
+    tokenizer = tokenizer_facts(folder, {"extra_ids": 100})
+    if tokenizer.text("tokenizer_class"):
+        tokenizer.choice("tokenizer_class", dict.fromkeys((*_CLASSES, "PreTrainedTokenizerFast"), True))
+    path = folder / "spiece.model"
+    if not path.is_file() and not (path := folder / "tokenizer.json").is_file():
+        raise ModelError(f"{folder} has neither spiece.model nor tokenizer.json; give the folder of a whole model.")
+    spm, pieces = (read_spm if path.name == "spiece.model" else read_unigram)(path)
+    ids = {piece: token for token, piece in enumerate(pieces)}
+    extra = tokenizer.integer("extra_ids")
+    if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
+        ids |= {f"{SENTINEL}{extra - 1 - i}>": len(pieces) + i for i in range(extra)}
+    all_pieces = by_id(ids, size)
+    special = {"unk_id": id_of(path, ids, tokenizer.text("unk_token") or "<unk>"), **special}
+    lists = TokenLists(folder, all_pieces, all_pieces, spm, spm)
+    return lists.tokens(special, lists.tags())

@@ -1,4 +1,4 @@
-"""The words of MarianMT, M2M100, NLLB and mBART: SentencePiece models, and which id each piece has.
+"""The tokens of MarianMT, M2M100, NLLB and mBART: SentencePiece models, and which id each piece has.
 
 * MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
   several target languages have pieces >>code<<.
@@ -15,21 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sharpbeam.convert.converted import check_same_words
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.readers.hugging_face.words import (
+from sharpbeam.convert.readers.hugging_face.tokens import (
     SourceTag,
-    Words,
     added_tokens,
     by_id,
     id_of,
     multilingual,
     read_ids,
+    tokenizer_facts,
 )
-from sharpbeam.convert.readers.target_tags import TargetTags
-from sharpbeam.text.json import read_json
-from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.convert.readers.tokens import TokenLists, Tokens
 
 # The order of the language tokens of M2M-100 (Fan et al. 2020), Facebook's models for WMT21, mBART (Liu et al. 2020)
 # and mBART-50 (Tang et al. 2020), of which the files of these models name none, or need not.
@@ -56,15 +53,14 @@ _BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
 _MASK = "<mask>"
 
 
-def read_words(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
-    """The words of the model in `folder`, for this many rows of its embeddings; `special` lacks unk. ModelError."""
-    path = folder / "tokenizer_config.json"
-    tokenizer = Facts(path, read_json(path) if path.is_file() else {})
+def read_tokens(folder: Path, kind: str, source_size: int, target_size: int, special: Mapping[str, int]) -> Tokens:
+    """The tokens of the model in `folder`, for embeddings of these sizes; `special` lacks unk. Raises ModelError."""
+    tokenizer = tokenizer_facts(folder)
     if kind == "marian":
         return _marian(folder, tokenizer, source_size, target_size, special)
     if kind == "mbart":
         return _mbart(folder, tokenizer, source_size, special)
-    # One class of weights has several tokenizers, which differ in the ids of words and in where languages' tags stand.
+    # One class of weights has several tokenizers, which differ in the ids of tokens and in the places of tags.
     if tokenizer.text("tokenizer_class"):
         classes = {**dict.fromkeys(_M2M_CLASSES, _m2m), **dict.fromkeys(_NLLB_CLASSES, _nllb)}
         read = tokenizer.choice("tokenizer_class", classes)
@@ -73,26 +69,21 @@ def read_words(folder: Path, kind: str, source_size: int, target_size: int, spec
     return read(folder, tokenizer, source_size, special)
 
 
-def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Words:
-    apart = tokenizer.flag("separate_vocabs")
-    files = ("vocab.json", "target_vocab.json" if apart else "vocab.json")
-    source, target = (read_ids(folder / file) for file in files)
-    source_pieces, target_pieces = by_id(source, source_size), by_id(target, target_size)
-    unk = id_of(folder / files[1], target, tokenizer.text("unk_token") or "<unk>")
-    special = {"unk_id": unk, **special}
-    check_same_words(folder, source_pieces, target_pieces, special)
-    tags = TargetTags.find(source_pieces, target_size, shared=not apart)
-    return Words(
-        PieceVocabulary(source_pieces, special, tags.source_silent, read_spm(folder / "source.spm")[0]),
-        PieceVocabulary(target_pieces, special, tags.target_silent, read_spm(folder / "target.spm")[0]),
-        special,
-        source_language="",
-        target_language="",
-        **tags.facts,
+def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Tokens:
+    path = folder / ("target_vocab.json" if tokenizer.flag("separate_vocabs") else "vocab.json")
+    source, target = read_ids(folder / "vocab.json"), read_ids(path)
+    lists = TokenLists(
+        folder,
+        by_id(source, source_size),
+        by_id(target, target_size),
+        read_spm(folder / "source.spm")[0],
+        read_spm(folder / "target.spm")[0],
     )
+    unk = id_of(path, target, tokenizer.text("unk_token") or "<unk>")
+    return lists.tokens({"unk_id": unk, **special}, lists.tags())
 
 
-def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     ids = read_ids(folder / "vocab.json")
     codes = tokenizer.choice("language_codes", _LANGUAGES) if tokenizer.get("language_codes") else _LANGUAGES["m2m100"]
     first = len(ids)
@@ -100,26 +91,26 @@ def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) 
     pieces = ids | {f"__{code}__": token for code, token in languages.items()}
     special = {"unk_id": id_of(folder / "vocab.json", ids, tokenizer.text("unk_token") or "<unk>"), **special}
     tag: SourceTag = "target" if tokenizer.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
-    return multilingual(folder, by_id(pieces, size), special, languages, tag)
+    return multilingual(folder, pieces, size, special, languages, tag)
 
 
-def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     pieces, first = _fairseq_pieces(folder)
-    languages = {code: token for code, token in added_tokens(folder, first) if token >= first and code != _MASK}
+    languages = {code: token for code, token in added_tokens(folder, first).items() if token >= first and code != _MASK}
     tag: SourceTag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
-    return multilingual(folder, by_id(pieces | languages, size), {"unk_id": 3, **special}, languages, tag)
+    return multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag)
 
 
-def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Words:
+def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     pieces, first = _fairseq_pieces(folder)
     fifty = size >= first + len(f"{_MBART} {_MBART_50}".split())
     if tokenizer.text("tokenizer_class"):
         fifty = tokenizer.choice("tokenizer_class", {name: "50" in name for name in _MBART_CLASSES})
     codes = f"{_MBART} {_MBART_50}" if fifty else _MBART
     languages = {code: first + i for i, code in enumerate(codes.split())}
-    target = next((code for code, token in languages.items() if token == special["bos_id"]), None)
+    target = next((code for code, token in languages.items() if token == special["bos_id"]), "")
     tag: SourceTag = "source" if fifty else "source-behind"  # vocabulary: stored
-    return multilingual(folder, by_id(pieces | languages, size), {"unk_id": 3, **special}, languages, tag, target)
+    return multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag, target)
 
 
 def _fairseq_pieces(folder: Path) -> tuple[dict[str, int], int]:
