@@ -119,13 +119,13 @@ def test_a_tokenizer_json_says_the_same(transformers, pairs, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"model": None}, "model is None; it must be an object of type Unigram"),
-        ({"model": {"type": "BPE", "unk_id": 0}}, "it must be an object of type Unigram"),
+        ({"model": None}, "model is None; it must be an object"),
+        ({"model": {"type": "BPE", "unk_id": 0}}, "type is 'BPE'; it must be 'Unigram'"),
         ({"model": {"type": "Unigram", "unk_id": 2, "byte_fallback": True}}, "byte_fallback is True"),
         ({"model": {"type": "Unigram", "unk_id": 2, "vocab": [["a", "b"]]}}, "pieces with their scores"),
         ({"model": {"type": "Unigram", "unk_id": 2, "vocab": [["a", 1e38], ["", 0]]}}, "pieces with their scores"),
-        ({"added_tokens": [{"id": 7, "content": "nothing of it"}]}, "id 7 is .* and 'nothing of it'"),
-        ({"added_tokens": [{"id": 9000, "content": "x"}]}, "each of added_tokens must have content, and an id"),
+        ({"added_tokens": [{"id": 7, "content": "nothing of it"}]}, "id is 7; it must be the next one, .* 'nothing of it'"),
+        ({"added_tokens": [{"id": 9000, "content": "x"}]}, "id is 9000; it must be the next one"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer has 'Lowercase'"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap is no base64"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, r"pre_tokenizer is \['Whitespace'\]; it must be Metaspace"),

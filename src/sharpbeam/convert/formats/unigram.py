@@ -15,8 +15,7 @@ from sharpbeam.convert.facts import Facts
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, check_words, read_json
 
-_NORMAL, _UNKNOWN, _CONTROL, _UNUSED = 1, 2, 3, 5  # types of pieces in a SentencePiece model
-_MOST_DEPTH = 4  # of sequences of normalizers
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3  # types of pieces in a SentencePiece model
 
 
 def read_unigram(path: Path) -> tuple[bytes, list[str]]:
@@ -25,30 +24,21 @@ def read_unigram(path: Path) -> tuple[bytes, list[str]]:
     Raises ModelError if that is no unigram model with a space sign before words.
     """
     whole = Facts(path, read_json(path, WORDS))
-    model, added = whole.get("model"), whole.get("added_tokens") or []
-    if not isinstance(model, dict) or model.get("type") not in ("Unigram", None) or "unk_id" not in model:
-        raise whole.refusal("model", "an object of type Unigram, with unk_id")
-    facts = Facts(path, model)
-    facts.require("byte_fallback", [False])
-    pieces = _pieces(path, model.get("vocab"))
-    unk = facts.integer("unk_id")
-    if not isinstance(added, list) or not all(isinstance(entry, dict) for entry in added):
-        raise ModelError(f"{path}: added_tokens must be a list of objects.")
+    model = whole.part("model")
+    model.require("type", ["Unigram"])
+    model.require("byte_fallback", [False])
+    pieces, unk = _pieces(path, model.get("vocab")), model.integer("unk_id")
     types = [_NORMAL] * len(pieces)
-    for entry in added:
-        token, text = entry.get("id"), entry.get("content")
-        if type(token) is not int or not 0 <= token <= len(pieces) or not isinstance(text, str):
-            raise ModelError(
-                f"{path}: each of added_tokens must have content, and an id that is the next or of a piece."
-            )
+    for entry in whole.objects("added_tokens"):
+        token, text = entry.integer("id"), entry.text("content")
         if token == len(pieces):
             pieces.append((text, 0.0))
             types.append(_CONTROL)
-        elif pieces[token][0] != text:
-            raise ModelError(f"{path}: id {token} is {pieces[token][0]!r:.40} and {text!r:.40}.")
+        elif token > len(pieces) or pieces[token][0] != text:
+            raise entry.refusal("id", f"the next one, {len(pieces)}, or that of the piece {text!r:.40}")
         types[token] = _CONTROL
     if unk >= len(pieces):
-        raise facts.refusal("unk_id", f"below {len(pieces)}")
+        raise model.refusal("unk_id", f"below {len(pieces)}")
     types[unk] = _UNKNOWN
     check_words(path, (piece for piece, _ in pieces))
     data = _serialized(pieces, types, _normalization(path, whole))
@@ -75,34 +65,26 @@ def _is_scored(entry: Any) -> bool:
 def _normalization(path: Path, whole: Facts) -> bytes:
     """The table by which characters are replaced before text is cut; raises ModelError for other steps."""
     table = b""
-    for step in _steps(path, whole.get("normalizer"), "normalizers"):
+    for step in _steps(whole, "normalizer", "normalizers"):
         if step.get("type") == "Precompiled" and not table:
             try:
-                table = base64.b64decode(step.get("precompiled_charsmap") or "", validate=True)
-            except (binascii.Error, TypeError, ValueError) as error:
+                table = base64.b64decode(step.text("precompiled_charsmap"), validate=True)
+            except (binascii.Error, ValueError) as error:
                 raise ModelError(f"{path}: precompiled_charsmap is no base64 ({error}); copy it again.") from error
         elif step.get("type") not in ("Replace", "Strip", "Nmt", "NFKC"):  # which join and strip spaces, as we do
             raise ModelError(f"{path}: normalizer has {step.get('type')!r:.40}, which Sharpbeam lacks.")
-    spaces = [step.get("type") for step in _steps(path, whole.get("pre_tokenizer"), "pretokenizers")]
+    spaces = [step.text("type") for step in _steps(whole, "pre_tokenizer", "pretokenizers")]
     if "Metaspace" not in spaces or {*spaces} - {"Metaspace", "WhitespaceSplit"}:
-        raise ModelError(
-            f"{path}: pre_tokenizer is {spaces!r:.60}; it must be Metaspace, which puts a sign for spaces."
-        )
+        raise ModelError(f"{path}: pre_tokenizer is {spaces!r:.60}; it must be Metaspace, which marks spaces.")
     return table
 
 
-def _steps(path: Path, part: Any, name: str, depth: int = 0) -> list[dict[str, Any]]:
-    """The steps of a sequence, or the only one."""
-    if part is None:
+def _steps(whole: Facts, name: str, plural: str) -> list[Facts]:
+    """The steps of a sequence, or the only one; those of a sequence in a sequence are not read."""
+    if whole.get(name) is None:
         return []
-    if not isinstance(part, dict) or depth > _MOST_DEPTH:
-        raise ModelError(f"{path}: {name} must be objects, sequences at most {_MOST_DEPTH} deep.")
-    if part.get("type") != "Sequence":
-        return [part]
-    inside = part.get(name)
-    if not isinstance(inside, list):
-        raise ModelError(f"{path}: {name} of a sequence must be a list.")
-    return [step for one in inside for step in _steps(path, one, name, depth + 1)]
+    step = whole.part(name)
+    return step.objects(plural) if step.get("type") == "Sequence" else [step]
 
 
 def _serialized(pieces: list[tuple[str, float]], types: list[int], table: bytes) -> bytes:
