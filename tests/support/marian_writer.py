@@ -17,48 +17,23 @@ OPTIONS = {
     "transformer-postprocess-emb": "d", "transformer-postprocess-top": '""', "transformer-no-projection": "false",
     "transformer-decoder-autoreg": "self-attention", "transformer-guided-alignment-layer": "last", "dec-cell": "gru",
 }  # fmt: skip
-# type: (integer, bytes of a register that the matrix is packed for); browsermt's numbers, then Marian's.
-QUANTIZED = {
-    0x4101: (np.int8, 0), 0x4102: (np.int16, 0), 0x10001: (np.int8, 0), 0x10002: (np.int16, 0),
-    0x18001: (np.int8, 16), 0x11001: (np.int8, 32), 0x12001: (np.int8, 64), 0x13001: (np.int8, 64),
-    0x14002: (np.int16, 16), 0x11002: (np.int16, 32), 0x12002: (np.int16, 64),
-}  # fmt: skip
+# Type of the numbers by their code: browsermt's codes, then Marian's.
+QUANTIZED = {0x4101: np.int8, 0x4102: np.int16, 0x10001: np.int8, 0x10002: np.int16}
 
 
 def quantize(array: Any, kind: int) -> tuple[Any, np.float32]:
     """Integers and their scale, as intgemm chooses it: of 8 bits by the largest value, of 16 bits always 1024."""
-    integer = QUANTIZED[kind][0]
+    integer = QUANTIZED[kind]
     scale = np.float32(127 / np.abs(array).max() if integer is np.int8 else 1024)
     return np.rint(array * scale).astype(integer), scale
 
 
-def packed(rows: Any, width: int) -> Any:
-    """Registers of `width` integers: 8 rows [out, in] take turns, each wrapping to the row 8 further on at its end."""
-    count, columns = rows.shape
-    out, row, column = [], 0, 0
-    while row < count:
-        for lane in range(8):
-            for step in range(width):
-                place = column + step
-                out.append(rows[row + lane + 8 * (place // columns), place % columns])
-        column += width
-        while column >= columns:
-            row, column = row + 8, column - columns
-    return np.array(out, rows.dtype)
-
-
 def binary(arrays: Mapping[str, Any], kind: int | None = None, alphas: bool = False) -> bytes:
-    """A binary model; matrices are quantized as type `kind` where one is given, and have `alphas`.
-
-    Embeddings are not, where the type is packed for a processor: Marian does not quantize them there.
-    """
+    """A binary model; matrices are quantized as type `kind`, if there is one, and have `alphas`."""
     entries: list[tuple[str, int, tuple[int, ...], bytes]] = []
     for name, array in arrays.items():
-        embedding, width = "Wemb" in name, QUANTIZED[kind][1] if kind else 0
-        if kind and array.dtype.kind == "f" and min(array.shape) > 1 and not (embedding and width):
-            integers, scale = quantize(array if embedding else array.T, kind)
-            if width:
-                integers = packed(integers, width // integers.itemsize)
+        if kind and array.dtype.kind == "f" and min(array.shape) > 1:
+            integers, scale = quantize(array if "Wemb" in name else array.T, kind)
             entries.append((name, kind, array.shape, integers.tobytes() + scale.tobytes()))
             if alphas:
                 entries.append((f"{name}_QuantMultA", 0x404, (1, 1), np.float32(12.5).tobytes()))

@@ -6,10 +6,9 @@ data.
 
 Quantized matrices (intgemm8, intgemm16) are transposed, embeddings ("Wemb") are not; the scale follows the integers,
 and a value is integer / scale. Integers of 8 bits stay so; those of 16 bits become float32. Marian and its browsermt
-branch, which Firefox's models come from, number these types differently; both are read. The processor-specific types of
-intgemm hold the same integers in another order, which is undone here. The packings of FBGEMM are refused by name.
-`*_QuantMultA`, the static scale of a layer's input, is left out: activations are quantized by the largest value of each
-vector, which clips nothing.
+branch, which Firefox's models come from, number these types differently; both are read. Matrices that are packed for
+one kind of processor (FBGEMM's, and intgemm's for a register width) are refused. `*_QuantMultA`, the static scale of a
+layer's input, is left out: activations are quantized by the largest value of each vector, which clips nothing.
 """
 
 from __future__ import annotations
@@ -17,38 +16,17 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from sharpbeam.convert.formats.weights import Array, Stored
+from sharpbeam.convert.formats.weights import Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.lines import check_regular
 
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
-
-
-class _Quantized(NamedTuple):
-    dtype: str
-    register: int = 0  # bytes of a register of the processor that the matrix is packed for; 0 = plain rows
-
-
-_QUANTIZED = {
-    0x4101: _Quantized("<i1"),  # browsermt: intgemm8
-    0x4102: _Quantized("<i2"),
-    0x10001: _Quantized("<i1"),  # Marian: intgemm8
-    0x10002: _Quantized("<i2"),
-    0x18001: _Quantized("<i1", 16),  # intgemm8ssse3
-    0x11001: _Quantized("<i1", 32),  # intgemm8avx2
-    0x12001: _Quantized("<i1", 64),  # intgemm8avx512
-    0x13001: _Quantized("<i1", 64),  # intgemm8avx512vnni
-    0x14002: _Quantized("<i2", 16),  # intgemm16sse2
-    0x11002: _Quantized("<i2", 32),  # intgemm16avx2
-    0x12002: _Quantized("<i2", 64),  # intgemm16avx512
-}
-_FBGEMM = {0x802: "packed16", 0x1801: "packed8avx2", 0x2801: "packed8avx512"}
+_QUANTIZED = {0x4101: "<i1", 0x4102: "<i2", 0x10001: "<i1", 0x10002: "<i2"}  # browsermt's numbers, then Marian's
 _INPUT_SCALE = "_QuantMultA"
 _LEAST_SCALE = 1e-30  # below it the values of 16-bit integers leave float32
 _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
@@ -101,26 +79,22 @@ class _MarianFile:
 
     def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Stored:
         """One array; files are padded, so `data` may be longer than the array needs."""
-        quantized = _QUANTIZED.get(kind)
-        if quantized is None and kind not in _PLAIN:
-            known = _FBGEMM.get(kind, "unknown")
+        is_quantized, code = kind in _QUANTIZED, (_PLAIN | _QUANTIZED).get(kind)
+        if code is None:
             raise ModelError(
-                f"{self._path}: {name!r} has type {kind:#x} ({known}), which is packed for one kind of processor; "
+                f"{self._path}: {name!r} has type {kind:#x}, which is unknown or packed for one kind of processor; "
                 "convert the model.npz that it was made from, or a .bin written with --gemm-type intgemm8."
             )
-        dtype = np.dtype(quantized.dtype if quantized else _PLAIN[kind])
-        size = math.prod(shape)
-        needed = size * dtype.itemsize + (4 if quantized else 0)
+        dtype, size = np.dtype(code), math.prod(shape)
+        needed = size * dtype.itemsize + (4 if is_quantized else 0)
         if min(shape, default=0) < 0 or needed > len(data):
             raise ValueError(f"{name!r} of shape {shape} has {len(data)} bytes")
         numbers = np.frombuffer(data, dtype, size)
-        if quantized is None:
+        if not is_quantized:
             return numbers.reshape(shape)
         (scale,) = struct.unpack_from("<f", data, size * dtype.itemsize)
         if len(shape) != 2 or not _LEAST_SCALE < scale < math.inf:
             raise ValueError(f"{name!r} of shape {shape} has the scale {scale}")
-        if quantized.register:
-            numbers = _unpacked(name, numbers, (shape[1], shape[0]), quantized.register // dtype.itemsize)
         is_embedding = "Wemb" in name
         rows = numbers.reshape(shape if is_embedding else shape[::-1])
         matrix = Int8Matrix(rows, np.full((1, 1), scale, np.float32))
@@ -129,18 +103,6 @@ class _MarianFile:
 
     def _take(self, size: int) -> memoryview:
         if size > len(self._raw) - self._offset:
-            raise ValueError(f"it ends where {size} bytes should follow byte {self._offset}")
+            raise ValueError(f"it ends early: {size} bytes should follow byte {self._offset}")
         self._offset += size
         return self._raw[self._offset - size : self._offset]
-
-
-def _unpacked(name: str, packed: Array, shape: tuple[int, int], width: int) -> Array:
-    """The rows of a matrix that intgemm's PrepareBTransposed has packed (its interleave.h), for registers of `width`.
-
-    The rows i, i + 8, i + 16, ... one after another are stream i of 8; a register of each stream is written in turn.
-    """
-    rows, columns = shape
-    if "Wemb" in name or rows % 8 or packed.size % (8 * width):
-        raise ValueError(f"{name!r} of shape {shape[::-1]} cannot be packed in registers of {width}")
-    streams = packed.reshape(-1, 8, width).transpose(1, 0, 2)
-    return streams.reshape(8, rows // 8, columns).transpose(1, 0, 2).reshape(rows, columns)
