@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import zipfile
 from pathlib import Path
 

@@ -124,7 +124,10 @@ def test_a_tokenizer_json_says_the_same(transformers, pairs, tmp_path: Path) -> 
         ({"model": {"type": "Unigram", "unk_id": 2, "byte_fallback": True}}, "byte_fallback is True"),
         ({"model": {"type": "Unigram", "unk_id": 2, "vocab": [["a", "b"]]}}, "pieces with their scores"),
         ({"model": {"type": "Unigram", "unk_id": 2, "vocab": [["a", 1e38], ["", 0]]}}, "pieces with their scores"),
-        ({"added_tokens": [{"id": 7, "content": "nothing of it"}]}, "id is 7; it must be the next one, .* 'nothing of it'"),
+        (
+            {"added_tokens": [{"id": 7, "content": "nothing of it"}]},
+            "id is 7; it must be the next .* 'nothing of it'",
+        ),
         ({"added_tokens": [{"id": 9000, "content": "x"}]}, "id is 9000; it must be the next one"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer has 'Lowercase'"),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap is no base64"),

@@ -11,6 +11,7 @@ WRITTEN = {
     r'"\u00e4\t"': "ä\t", r'"\x41\xE4\U0001F600"': "Aä😀", r'"\ud83d\ude00!"': "😀!", r'"\\\"\/"': '\\"/',
     r'"\0\a\b\e\f\r\v\n"': "\0\a\b\x1b\f\r\v\n", r'"\N\_\L\P\ "': "\x85\xa0\u2028\u2029 ", '"\\\t"': "\t",
     r"'it''s \n'": r"it's \n", "''''": "'", "''": "", '""': "", '"a: b"': "a: b", "a:b": "a:b", r"a\n": r"a\n",
+    '"a\x85b\u2028c"': "a\x85b\u2028c",
     "\u3000": "\u3000", "\xa0": "\xa0", '"ü" ': "ü", "it's": "it's", "-": "-", "</s>": "</s>",
 }  # fmt: skip
 
@@ -34,16 +35,17 @@ def test_words_are_those_that_pyyaml_writes(tmp_path, quote):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        (r'"\q"', "no escape of YAML"),
-        (r'"\u12"', "no escape of YAML"),
-        (r'"\xg0"', "no escape of YAML"),
-        (r'"\U00110000"', "no escape of YAML"),
+        (r'"\q"', "unknown escape character 'q'"),
+        (r'"\u12"', "expected escape sequence of 4 hexadecimal"),
+        (r'"\xg0"', "expected escape sequence of 2 hexadecimal"),
+        (r'"\U00110000"', "not in range"),
         (r'"\ud83d"', "half of a pair of surrogates"),
         (r'"\ude00\ud83d"', "half of a pair of surrogates"),
-        (r'"a\"', "not in quotes from end to end"),
-        ('"a"b"', "not in quotes from end to end"),
+        (r'"a\"', "is no text in quotes"),
+        ('"a"b"', "is no text in quotes"),
         ("'a", "not in quotes from end to end"),
         ("'a'b'", "not in quotes from end to end"),
+        ('"a": "b"', "not in quotes from end to end"),
         ("&a", "not in quotes from end to end"),
     ],
 )

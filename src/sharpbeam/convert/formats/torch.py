@@ -12,15 +12,16 @@ import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import check_regular
 
 _SAFE_SINCE = (2, 6)
-_OLD_PICKLES = 5  # a magic number, a version, the system, the object, and the names of what is stored
+_OLD_PICKLES = 5  # a magic number, a version, the system, the object, and the names of the tensors' bytes
 # An operation makes an object of some 100 bytes at most, a tensor takes 60 of them.
 _MOST_PICKLED, _MOST_OPERATIONS, _FEW_OPERATIONS = 1 << 25, 2_000_000, 100_000
 
@@ -61,24 +62,15 @@ def _check_pickles(path: Path) -> None:
     most = min(_MOST_OPERATIONS, _FEW_OPERATIONS + path.stat().st_size // 16)
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
-            _count_operations(file, _OLD_PICKLES, most)
-        return
-    with zipfile.ZipFile(path) as archive:
-        for entry in archive.infolist():
-            if entry.filename.endswith("data.pkl"):
-                with archive.open(entry) as file:
-                    _count_operations(file, 1, most)
-
-
-def _count_operations(file: IO[bytes], pickles: int, most: int) -> None:
-    """Raise ValueError if the first `pickles` of a file are too large, damaged, or of more than `most` operations."""
-    pickled = io.BytesIO(file.read(_MOST_PICKLED))
-    operations = 0
-    for _ in range(pickles):
-        for _ in pickletools.genops(pickled):
-            operations += 1
-            if operations > most:
-                raise ValueError(f"its pickle has more than {most} operations, too many for tensors of that size")
+            starts = [(io.BytesIO(file.read(_MOST_PICKLED)), _OLD_PICKLES)]
+    else:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+            starts = [(io.BytesIO(archive.open(name).read(_MOST_PICKLED)), 1) for name in names]
+    for pickled, count in starts:
+        operations = chain.from_iterable(pickletools.genops(pickled) for _ in range(count))
+        if any(number >= most for number, _ in enumerate(operations)):
+            raise ValueError(f"its pickle has more than {most} operations, too many for tensors of that size")
 
 
 def tensors_of(path: Path, content: Any) -> dict[str, Stored]:

@@ -1,8 +1,7 @@
 """Marian's YAML files: options by name, and vocabularies, which have a line `token: id` for each token.
 
 Options are read by PyYAML, with its loader that makes nothing but texts; the one in C crashes on deep nesting.
-Vocabularies are read here, since PyYAML refuses control characters and escaped pairs of surrogates, which real
-vocabularies hold: tokens are plain or in quotes as in YAML 1.2 (sections 5.7 and 7.3); anything else is refused.
+Vocabularies are read line by line: words are plain or in quotes as in YAML 1.2 (section 7.3); anything else is refused.
 """
 
 from __future__ import annotations
@@ -19,10 +18,15 @@ from sharpbeam.text.lines import read_lines, read_whole
 _MOST_OPTIONS = 1 << 16  # bytes
 _SPACE = " \t"  # no other space separates in YAML; those beyond ASCII are part of a word
 _NOT_PLAIN = frozenset("\"',[]{}#&*!|>%@`")  # what a plain word cannot begin with
-_ESCAPES = dict(zip('0abt\tnvfre "/\\N_LP', '\0\a\b\t\t\n\v\f\r\x1b "/\\\x85\xa0\u2028\u2029', strict=True))
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
-_DOUBLE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SINGLE = re.compile(r"'(?:[^']|'')*'")
+_BREAKS = {0x85: r"\N", 0x2028: r"\L", 0x2029: r"\P"}  # characters that break lines for PyYAML, and not in YAML 1.2
+
+
+class _Loader(yaml.BaseLoader):
+    """PyYAML's loader of texts, without its refusal of control characters, which real vocabularies hold."""
+
+    def check_printable(self, data: Any) -> None:
+        """Allow all characters."""
 
 
 def read_words(path: Path) -> list[str]:
@@ -87,23 +91,13 @@ def _scalar(written: str) -> str:
         return written
     if _SINGLE.fullmatch(written):
         return written[1:-1].replace("''", "'")
-    if not _DOUBLE.fullmatch(written):
-        raise ValueError(f"{written!r:.40} begins as no plain word does, and is not in quotes from end to end")
-    if "\\" not in written:
-        return written[1:-1]
-    text = _ESCAPE.sub(_meant, written[1:-1])
     try:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # JSON has pairs of surrogates
+        node = yaml.compose(written.translate(_BREAKS), _Loader) if written[0] == '"' else None
+    except yaml.YAMLError as error:
+        raise ValueError(f"{written!r:.40} is no text in quotes ({' '.join(str(error).split())[:200]})") from error
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"{written!r:.40} begins as no plain word does, and is not in quotes from end to end")
+    try:
+        return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # JSON has pairs of surrogates
     except UnicodeDecodeError as error:
         raise ValueError(f"{written!r:.40} names half of a pair of surrogates, which is no character") from error
-
-
-def _meant(escape: re.Match[str]) -> str:
-    """The character of one escape; ValueError for one that YAML does not have."""
-    letter = escape[1]
-    if len(letter) == 1 and letter in _ESCAPES:
-        return _ESCAPES[letter]
-    code = int(letter[1:], 16) if len(letter) > 1 else -1
-    if not 0 <= code <= 0x10FFFF:
-        raise ValueError(f"{escape[0]!r} is no escape of YAML's double quotes")
-    return chr(code)

@@ -1,4 +1,4 @@
-"""Any model of Hugging Face: its family, and what all families have in common."""
+"""Any model of Hugging Face: its family, and the parts that all families share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
-from sharpbeam.convert.readers.hugging_face.refused import REFUSED
 from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -25,15 +24,14 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def read_hugging_face(folder: Path) -> Converted:
-    """The model in `folder`; raises ModelError if its family is none of FAMILIES, or it has what we lack."""
+    """The model in `folder`; raises ModelError if its family is none of FAMILIES, or it has a feature that we lack."""
     path = folder / "config.json"
     config = read_json(path)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        why = REFUSED.get(kind, "") if isinstance(kind, str) else ""
         raise ModelError(
-            f"{path}: model_type is {kind!r:.60}{why and f': {why}'}. Sharpbeam converts models of the types "
-            f"{', '.join(FAMILIES)}."
+            f"{path}: model_type is {kind!r:.60}. Sharpbeam converts models of the types {', '.join(FAMILIES)}; run "
+            "others with transformers, and those without an encoder with vLLM or llama.cpp."
         )
     checkpoint = Checkpoint.open(folder, kind, config, FAMILIES[kind].defaults)
     facts, generation = checkpoint.facts, checkpoint.generation
