@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from reference import candidates as reference
 
-from sharpbeam.gpu.found import Best, Some
+from sharpbeam.gpu.answers import Best, IndexList
 
 LOG_SUM = 1e-3  # tolerance of a log-sum-exp
 ATTENTION = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -27,8 +27,8 @@ class Operations:
 
     best_tokens: Callable[..., Best]
     best_of_sets: Callable[..., Best]
-    union_of_sets: Callable[..., Some]
-    marked: Callable[..., Some]
+    union_of_sets: Callable[..., IndexList]
+    marked: Callable[..., IndexList]
     attend_cells: Callable[..., torch.Tensor]
     device: torch.device
     blocks: Callable[[np.random.Generator], dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The models in plain PyTorch, by the model interface: the reference that the native ones are compared with."""
+"""The models in PyTorch, by the model interface: the reference that the native ones are compared with."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.decoding import loading
+from sharpbeam.gpu.checks import check_admit, check_requests, check_rows
+from sharpbeam.gpu.model import DeviceModel
 from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
 from sharpbeam.models.registry import Config, architecture_of
-from sharpbeam.models.torch.checks import check_admit, check_requests, check_rows
-from sharpbeam.models.torch.module import EncodedSources, TranslationModule
-from sharpbeam.models.transformer.module import Past
 from sharpbeam.storage.model_folder import read_tensors
 from sharpbeam.types import Floats, Ids, Request
 
@@ -76,102 +74,21 @@ class TorchSlots:
 
 
 class TorchTranslation(Attending):
-    """`models.interface.Attending` over `TranslationModule`. A caller's mistake raises ValueError and changes
-    nothing.
-    """
+    """A run of the form for GPUs on the CPU, with its hidden vectors brought to the host."""
 
     reason = "the model is computed by PyTorch"
 
-    def __init__(self, module: TranslationModule) -> None:
-        self.module = module
-        self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # request -> values [S, M] and keys [S, A]
-        self.slots = TorchSlots()
-        self.padded: tuple[Ids, EncodedSources] | None = None  # of the last step's rows: often the next one's too
-
-    @torch.inference_mode()
-    def admit(self, requests: Sequence[Request]) -> Ids:
-        """Encode `requests` in one padded batch; returns the handle of each one's initial state, [B] int32."""
-        check_admit(requests, self.sources, self.module.config.source_vocab_size)
-        if not requests:
-            return np.empty(0, np.int32)
-        lengths = [len(request.source) for request in requests]
-        ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
-        memory, state = self.module.encode(ids, _mask(lengths))
-        for i, request in enumerate(requests):
-            self.sources[request.index] = memory.values[i, : lengths[i]], memory.keys[i, : lengths[i]]
-        self.padded = None
-        return self.slots.put(_rows(state))
+    def __init__(self, model: DeviceModel) -> None:
+        self._model, self._run = model, model.open()
+        self.admit, self.attend, self.retain, self.evict = (
+            self._run.admit, self._run.attend, self._run.retain, self._run.evict
+        )  # fmt: skip
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
-        hidden, _, handles = self._step(request, state, token)
-        return hidden, handles
-
-    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """Feed one token to each of R rows; returns attention weights [R, S] and the new states' handles [R] int32."""
-        _, attention, handles = self._step(request, state, token)
-        return attention, handles
-
-    @torch.inference_mode()
-    def _step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Floats, Ids]:
-        """Hidden vectors, attention weights and handles."""
-        check_rows(request, state, token, self.module.config.target_vocab_size)
-        self.slots.check(state)
-        check_requests(request, self.sources)
-        if not len(request):
-            none = np.empty((0, 0), np.float32)
-            return np.empty((0, self.module.config.hidden_dim), np.float32), none, np.empty(0, np.int32)
-        words = torch.from_numpy(token.astype(np.int64))
-        hidden, new, attention = self.module.step(words, _joined(self.slots.get(state)), self._memory(request))
-        return hidden.numpy(), attention.numpy(), self.slots.put(_rows(new))
-
-    def retain(self, state: Ids) -> None:
-        """Free every state but the named ones (repeats allowed)."""
-        self.slots.retain(state)
-
-    def evict(self, request: Ids) -> None:
-        """Forget the sources of the requests named by index, [n] int32."""
-        check_requests(request, self.sources)
-        for index in set(request.tolist()):
-            del self.sources[index]
-        self.padded = None
-
-    def _memory(self, request: Ids) -> EncodedSources:
-        """Padded memory of the rows' requests."""
-        if self.padded is None or not np.array_equal(self.padded[0], request):
-            sources = [self.sources[index] for index in request.tolist()]
-            values, keys = [source[0] for source in sources], [source[1] for source in sources]
-            mask = _mask([len(v) for v in values])
-            memory = EncodedSources(pad_sequence(values, batch_first=True), pad_sequence(keys, batch_first=True), mask)
-            self.padded = request.copy(), memory
-        return self.padded[1]
-
-
-def _mask(lengths: Sequence[int]) -> Tensor | None:
-    """Mask [n, longest] of the positions that are words, or None where none is padding."""
-    if min(lengths) == max(lengths):
-        return None
-    return torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]
-
-
-def _joined(states: Sequence[Any]) -> Any:
-    """The states of a batch, of those of single rows as `_rows` gives them."""
-    if not isinstance(states[0], Past):
-        return torch.stack(list(states))
-    length, values = torch.cat([state.length for state in states]), [state.values for state in states]
-    is_recurrent = values[0].dim() == 3
-    return Past(length, torch.cat(values) if is_recurrent else pad_sequence([v[0] for v in values], batch_first=True))
-
-
-def _rows(state: Any) -> list[Any]:
-    """The states of a batch, row by row, without padding."""
-    if not isinstance(state, Past):
-        return list(state)
-    is_recurrent = state.values.dim() == 3
-    return [
-        Past(state.length[i : i + 1], state.values[i : i + 1] if is_recurrent else state.values[i : i + 1, :size])
-        for i, size in enumerate(state.length.tolist())
-    ]
+        tickets, states = self._run.step(request, state, token)
+        hidden = self._model.vectors.take(tickets).numpy()
+        return hidden.reshape(len(request), self._model.config.hidden_dim), states
 
 
 class TorchLanguage(Decoding):
@@ -229,21 +146,22 @@ class TorchLanguage(Decoding):
         return states[:, 0, -1].contiguous()
 
 
-DECODINGS: dict[str, Any] = {"translation": TorchTranslation, "language": TorchLanguage}
-
-
 class TorchModel:
     """`models.interface.Model` over an architecture's PyTorch module."""
 
     def __init__(self, config: Config, tensors: Mapping[str, Floats]) -> None:
         """Copy `tensors` (float32, names and shapes as `tensor_shapes`); ModelError where they do not fit."""
         architecture = architecture_of(config)
-        architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
         self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
+        self._translation = None
+        if architecture.task == "translation":
+            self._translation = DeviceModel(config, tensors, torch.device("cpu"))
+            self.module = self._translation.module
+            return
+        architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
         self.module = architecture.module(config)
         self.module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
         self.module.requires_grad_(False).eval()
-        self._decoding = DECODINGS[architecture.task]
 
     def output(self) -> tuple[Floats, Floats]:
         """Output matrix [V, D] and bias [V], float32."""
@@ -252,5 +170,4 @@ class TorchModel:
 
     def open(self) -> TorchTranslation | TorchLanguage:
         """Fresh caches for one decoding run."""
-        run: TorchTranslation | TorchLanguage = self._decoding(self.module)
-        return run
+        return TorchLanguage(self.module) if self._translation is None else TorchTranslation(self._translation)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from sharpbeam.gpu.found import Best, Some
+    from sharpbeam.gpu.answers import Best, IndexList
 
 INSTALL = "run: pip install 'sharpbeam[gpu]'"
 
@@ -58,6 +58,6 @@ class Kernels:
         functions = [getattr(module, name) for name, module in zip(names, modules, strict=True)]
         self.best_tokens: Callable[..., Best] = functions[0]
         self.best_of_sets: Callable[..., Best] = functions[1]
-        self.union_of_sets: Callable[..., Some] = functions[2]
-        self.marked: Callable[..., Some] = functions[3]
+        self.union_of_sets: Callable[..., IndexList] = functions[2]
+        self.marked: Callable[..., IndexList] = functions[3]
         self.attend_cells: Callable[..., Tensor] = functions[4]

@@ -34,13 +34,13 @@ def capture(run: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
 class RowGraph:
     """One function of rows, captured for a number of them."""
 
-    def __init__(self, run: Callable[[Tensor], Tensor], given: Tensor) -> None:
-        """Capture `run` on `given`, which stays at its place."""
-        self.given = given
+    def __init__(self, run: Callable[[Tensor], Tensor], inputs: Tensor) -> None:
+        """Capture `run` on `inputs`, which stay at their place."""
+        self.inputs = inputs
         """Input of the next replay; written by the caller."""
-        self._result, self._replay = capture(lambda: run(given))
+        self._result, self._replay = capture(lambda: run(inputs))
 
     def replay(self) -> Tensor:
-        """The result for `given`; it lasts until the next replay."""
+        """The result for `inputs`; it lasts until the next replay."""
         self._replay()
         return self._result

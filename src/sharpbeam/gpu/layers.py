@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sharpbeam.errors import OptionError
+from sharpbeam.gpu.answers import Best, IndexList
 from sharpbeam.gpu.device import Kernels
-from sharpbeam.gpu.found import Best, Some
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.interface import RowLayer
@@ -65,10 +65,10 @@ class DeviceLayer(RowLayer):
         vectors = self._vectors.take(hidden)
         if self.graphs and 0 < len(vectors) <= MOST_ROWS:
             with self._lock:
-                found = self._replayed(vectors, k).cpu().numpy()
+                answer = self._replayed(vectors, k).cpu().numpy()
         else:
-            found = self._answer(vectors, k).cpu().numpy()
-        return TopK(found[0].view(np.float32), found[1])
+            answer = self._answer(vectors, k).cpu().numpy()
+        return TopK(answer[0].view(np.float32), answer[1])
 
     def _answer(self, hidden: Tensor, k: int) -> Tensor:
         """Log probabilities, by their bits, and tokens of the k best: [2, R, k] int32, in one piece for the host."""
@@ -80,10 +80,10 @@ class DeviceLayer(RowLayer):
         """The same by the graph for so many rows; the first row fills it up, which adds nothing to a union."""
         count, rows = len(hidden), padded_rows(len(hidden))
         if (rows, k) not in self._captured:
-            given = hidden[:1].repeat(rows, 1)
-            self._captured[rows, k] = RowGraph(lambda vectors: self._answer(vectors, k), given)
+            first = hidden[:1].repeat(rows, 1)
+            self._captured[rows, k] = RowGraph(lambda vectors: self._answer(vectors, k), first)
         graph = self._captured[rows, k]
-        graph.given[:count], graph.given[count:] = hidden, hidden[:1]
+        graph.inputs[:count], graph.inputs[count:] = hidden, hidden[:1]
         return graph.replay()[:, :count]
 
     def best(self, hidden: Tensor, k: int) -> Best:
@@ -92,10 +92,10 @@ class DeviceLayer(RowLayer):
 
     @torch.inference_mode()
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """Log probability [R] of the given token [R] of each row."""
+        """Log probability [R] of one token [R] of each row."""
         vectors, tokens = self._vectors.take(hidden), torch.from_numpy(token).to(self._device)
-        found: Floats = self._log_prob(vectors, tokens.long()).cpu().numpy()
-        return found
+        log_prob: Floats = self._log_prob(vectors, tokens.long()).cpu().numpy()
+        return log_prob
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
@@ -118,7 +118,7 @@ class UnionLayer(DeviceLayer):
         """The k best tokens of the union; token 0 at -inf where it has fewer."""
         return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=self.union(hidden))
 
-    def union(self, hidden: Tensor) -> Some:
+    def union(self, hidden: Tensor) -> IndexList:
         """The tokens in the set of any row's cluster, listed on the device."""
         sets = self._sets
         return self._kernels.union_of_sets(sets.cluster(hidden), sets.token, sets.start, sets.largest, self.vocab_size)
@@ -148,13 +148,12 @@ class DeviceScreenLayer(DeviceLayer):
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of each row's set, or of all where the row falls back."""
-        found = self._score(hidden, k)
-        if found.certain is None:
-            return _narrowed(found.best, k)
-        rows, wide = self._kernels.marked((~found.certain).to(torch.int8)), found.best.token.shape[1]
-        return _narrowed(
-            self._kernels.best_tokens(hidden, self._weight, self._bias, wide, rows=rows, into=found.best), k
-        )
+        scored = self._score(hidden, k)
+        if scored.certain is None:
+            return scored.best.narrowed(k)
+        rows, wide = self._kernels.marked((~scored.certain).to(torch.int8)), scored.best.token.shape[1]
+        best = self._kernels.best_tokens(hidden, self._weight, self._bias, wide, rows=rows, into=scored.best)
+        return best.narrowed(k)
 
     def _score(self, hidden: Tensor, k: int) -> _Scored:
         sets, test = self._sets, self._screen.fallback
@@ -177,18 +176,18 @@ class DeviceScreenLayer(DeviceLayer):
         """Of tokens outside the set: their share of the residual mass is what the dense layer's would be."""
         if not self._normalize:
             return super()._log_prob(hidden, token)
-        found = self._score(hidden, 1)
+        scored = self._score(hidden, 1)
         logit = (hidden.float() * self._weight[token].float()).sum(1) + self._bias[token]
-        inside = self._sets.have(found.cluster, token)
-        result = torch.where(inside, logit - found.best.log_sum, float("-inf"))
-        if found.log_mass is None:
+        inside = self._sets.have(scored.cluster, token)
+        result = torch.where(inside, logit - scored.best.log_sum, float("-inf"))
+        if scored.log_mass is None:
             return result
         for row in (~inside).nonzero()[:, 0].tolist():
-            outside = self._log_outside(hidden[row].float(), int(found.cluster[row]))
-            result[row] = logit[row] - outside + found.log_mass[row] - found.best.log_sum[row]
-        if found.certain is None:
+            outside = self._log_outside(hidden[row].float(), int(scored.cluster[row]))
+            result[row] = logit[row] - outside + scored.log_mass[row] - scored.best.log_sum[row]
+        if scored.certain is None:
             return result
-        return torch.where(found.certain, result, logit - self._dense.best(hidden, 1).log_sum)
+        return torch.where(scored.certain, result, logit - self._dense.best(hidden, 1).log_sum)
 
     def _log_outside(self, hidden: Tensor, cluster: int) -> Tensor:
         """The log-sum-exp of the logits outside a set, for one hidden vector [D]; exact, however little it is."""
@@ -230,13 +229,9 @@ class _Sets:
 
     def have(self, cluster: Tensor, token: Tensor) -> Tensor:
         """Whether the set of each cluster [R] has the token [R]."""
-        wanted = cluster * self._vocab_size + token
-        place = torch.searchsorted(self._members, wanted).clamp(max=len(self._members) - 1)
-        return self._members[place] == wanted
-
-
-def _narrowed(best: Best, k: int) -> Best:
-    return Best(best.logit[:, :k], best.token[:, :k], best.log_sum)
+        member = cluster * self._vocab_size + token
+        place = torch.searchsorted(self._members, member).clamp(max=len(self._members) - 1)
+        return self._members[place] == member
 
 
 def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer) -> DeviceLayer:
@@ -244,8 +239,8 @@ def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer
     if not find_output_layer(name).on_gpu:
         there = " or ".join(other for other in output_layers() if find_output_layer(other).on_gpu)
         raise OptionError(f"output_layer is {name!r}; on a GPU it must be auto, {there}.")
-    given = inputs()
-    screens, sets = given.artifacts.read("screen"), given.options.screen_sets
+    layer_inputs = inputs()
+    screens, sets = layer_inputs.artifacts.read("screen"), layer_inputs.options.screen_sets
     if screens.per != "all":
         raise OptionError(
             f"output_layer is {name!r}; on a GPU it must be exact for a model with a screen for each {screens.per}."

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.errors import OptionError
+from sharpbeam.gpu.checks import check_admit, check_requests, check_rows
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.layers import DeviceLayer
 from sharpbeam.gpu.recurrent import RecurrentStep
@@ -20,10 +21,10 @@ from sharpbeam.gpu.transformer import TransformerStep
 from sharpbeam.gpu.vectors import WIDTH, Vectors
 from sharpbeam.models.interface import Attending
 from sharpbeam.models.registry import Config, architecture_of
-from sharpbeam.models.torch.checks import check_admit, check_requests, check_rows
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.types import Floats, Ids, Request
 
+FACTS = ("token", "parent", "cell", "position", "line", "size")  # of each row of a step, int32
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -124,32 +125,31 @@ class DeviceDecoding(Attending):
         values, states = self._step.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)
         cells = rows.cells.begin(len(requests))
-        if states is not None:
-            rows.values[0, torch.from_numpy(cells).long().to(self._model.device)] = states
+        rows.values[:, torch.from_numpy(cells).long().to(self._model.device)] = states
         return cells
 
     @torch.inference_mode()
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns tickets of hidden [R, 3] float32 and the new states [R] int32."""
-        given, cells = self._prepare(request, state, token)
+        facts, cells = self._prepare(request, state, token)
         if not len(request):
             return np.empty((0, WIDTH), np.float32), cells
-        on_device = torch.from_numpy(given).to(self._model.device)
+        on_device = torch.from_numpy(facts).to(self._model.device)
         graphed = self._model.graphs and len(request) <= MOST_ROWS
-        self.hidden = self._replayed(on_device) if graphed else self._run(on_device, *_longest(given))
+        self.hidden = self._replayed(on_device) if graphed else self._run(on_device, *_longest(facts))
         self.steps += 1
         return self._model.vectors.tickets(self, len(request)), cells
 
     @torch.inference_mode()
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """The same for attention weights [R, S], S the length of the longest source of the rows."""
-        given, cells = self._prepare(request, state, token)
+        facts, cells = self._prepare(request, state, token)
         if not len(request):
             return np.empty((0, 0), np.float32), cells
-        on_device = torch.from_numpy(given).to(self._model.device)
-        weights = self._step.attend(on_device, self._pools.rows, self._pools.sources, *_longest(given))
-        found: Floats = weights.float().cpu().numpy()
-        return found, cells
+        on_device = torch.from_numpy(facts).to(self._model.device)
+        weights = self._step.attend(on_device, self._pools.rows, self._pools.sources, *_longest(facts))
+        attention: Floats = weights.float().cpu().numpy()
+        return attention, cells
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""
@@ -162,7 +162,7 @@ class DeviceDecoding(Attending):
             self._pools.sources.drop(index)
 
     def _prepare(self, request: Ids, state: Ids, token: Ids) -> tuple[Ids, Ids]:
-        """The facts [6, R] of a step (`transformer.GIVEN`), and the cells of the new states [R]."""
+        """The FACTS [6, R] of a step, and the cells of the new states [R]."""
         rows, sources = self._pools.rows, self._pools.sources
         check_rows(request, state, token, self._model.config.target_vocab_size)
         rows.cells.check(state)
@@ -172,21 +172,21 @@ class DeviceDecoding(Attending):
         cells, line = rows.cells.follow(state), sources.lines(request)
         return np.stack([token, state, cells, rows.cells.length[state], line, sources.length[line]]), cells
 
-    def _run(self, given: Tensor, longest: int, longest_source: int) -> Tensor:
-        return self._step.step(given, self._pools.rows, self._pools.sources, longest, longest_source)
+    def _run(self, facts: Tensor, longest: int, longest_source: int) -> Tensor:
+        return self._step.step(facts, self._pools.rows, self._pools.sources, longest, longest_source)
 
-    def _replayed(self, given: Tensor) -> Tensor:
+    def _replayed(self, facts: Tensor) -> Tensor:
         """The same by the graph for so many rows; the kernels read each row's lengths themselves."""
-        count, rows, pools = given.shape[1], padded_rows(given.shape[1]), self._pools
+        count, rows, pools = facts.shape[1], padded_rows(facts.shape[1]), self._pools
         if rows not in pools.graphs:
             most = pools.rows.table.shape[1], pools.sources.table.shape[1]
-            empty = torch.zeros((len(given), rows), dtype=torch.int32, device=given.device)
+            empty = torch.zeros((len(facts), rows), dtype=torch.int32, device=facts.device)
             empty[-1] = 1  # the source of a row that only fills the step up has one position
             step = self._step.step
-            pools.graphs[rows] = RowGraph(lambda facts: step(facts, pools.rows, pools.sources, *most), empty)
+            pools.graphs[rows] = RowGraph(lambda inputs: step(inputs, pools.rows, pools.sources, *most), empty)
         graph = pools.graphs[rows]
-        graph.given[:, :count] = given
-        graph.given[:-1, count:], graph.given[-1:, count:] = 0, 1
+        graph.inputs[:, :count] = facts
+        graph.inputs[:-1, count:], graph.inputs[-1:, count:] = 0, 1
         return graph.replay()
 
     def _forget_graphs(self, *moved: bool) -> None:
@@ -202,6 +202,6 @@ class DeviceDecoding(Attending):
         return torch.from_numpy(mask).to(self._model.device)
 
 
-def _longest(given: Ids) -> tuple[int, int]:
+def _longest(facts: Ids) -> tuple[int, int]:
     """The most tokens of a row, with the one that is fed, and of a source."""
-    return int(given[3].max()) + 1, int(given[5].max())
+    return int(facts[3].max()) + 1, int(facts[5].max())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sharpbeam.gpu.found import Best, Some
+from sharpbeam.gpu.answers import Best, IndexList
 
 LEAST = -(2**63) + 1  # below every key: no candidate
 
@@ -26,8 +26,8 @@ def best_tokens(
     bias: Tensor,
     k: int,
     *,
-    rows: Some | None = None,
-    tokens: Some | None = None,
+    rows: IndexList | None = None,
+    tokens: IndexList | None = None,
     into: Best | None = None,
 ) -> Best:
     """`kernels.launch.best_tokens`."""
@@ -64,20 +64,20 @@ def best_of_sets(
     for own in set(cluster.tolist()):
         row = (cluster == own).nonzero()[:, 0]
         part = slice(int(start[own]), int(start[own + 1]))
-        found = best_tokens(hidden[row], weight[part], bias[part], k)
-        there = found.logit > float("-inf")
-        best.logit[row], best.log_sum[row] = found.logit, found.log_sum
-        best.token[row] = torch.where(there, token[part][found.token.long()], 0) if there.any() else found.token
+        own_best = best_tokens(hidden[row], weight[part], bias[part], k)
+        there = own_best.logit > float("-inf")
+        best.logit[row], best.log_sum[row] = own_best.logit, own_best.log_sum
+        best.token[row] = torch.where(there, token[part][own_best.token.long()], 0) if there.any() else own_best.token
     return best
 
 
-def marked(mask: Tensor) -> Some:
+def marked(mask: Tensor) -> IndexList:
     """`kernels.union.marked`."""
     index = mask.nonzero()[:, 0].to(torch.int32)
-    return Some(index, torch.tensor([len(index)], dtype=torch.int32, device=mask.device))
+    return IndexList(index, torch.tensor([len(index)], dtype=torch.int32, device=mask.device))
 
 
-def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> Some:
+def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> IndexList:
     """`kernels.union.union_of_sets`."""
     mask = torch.zeros(vocab_size, dtype=torch.int8, device=cluster.device)
     for own in set(cluster.tolist()):
@@ -117,5 +117,5 @@ def _weigh(
     return torch.softmax(score.masked_fill(~there[:, None], float("-inf")), dim=-1), values
 
 
-def _listed(some: Some) -> Tensor:
+def _listed(some: IndexList) -> Tensor:
     return some.index[: int(some.count)].long()

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from sharpbeam.gpu.pools import RowPool, SourcePool
-from sharpbeam.models.torch.module import EncodedSources
+from sharpbeam.models.recurrent import EncodedSources
 
 
 class RecurrentStep:
-    """`module.step` of a TranslationModule whose state is one vector a row: GRU and LSTM models, in float32."""
+    """`step` of a `models.recurrent.RecurrentModule`: GRU and LSTM models, in float32."""
 
     graphs = False
     """Whether a step can be captured as a CUDA graph: the width of the sources changes."""
@@ -20,12 +20,12 @@ class RecurrentStep:
     def __init__(self, module: Any, device: torch.device) -> None:
         self._module, self._device = module, device
         with torch.inference_mode():
-            memory, state = module.encode(torch.zeros((1, 1), dtype=torch.int64, device=device), None)
-        self._widths, self._state = [memory.values.shape[-1], memory.keys.shape[-1]], state.shape[-1]
+            memory, _ = module.encode(torch.zeros((1, 1), dtype=torch.int64, device=device), None)
+        self._widths = [memory.values.shape[-1], memory.keys.shape[-1]]
 
     def rows(self) -> RowPool:
         """An empty pool for the rows of a run."""
-        return RowPool(1, self._state, self._device, torch.float32)
+        return RowPool(1, self._module.state_dim, self._device, torch.float32)
 
     def sources(self) -> SourcePool:
         """An empty pool for the sources of a run."""
@@ -40,20 +40,19 @@ class RecurrentStep:
         """Nothing depends on positions."""
         return False
 
-    def step(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
-        """Feed one token to each of R rows, whose facts are `given` [6, R] int32; returns hidden [R, D]."""
-        return self._run(given, rows, sources, longest_source)[0]
+    def step(self, facts: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
+        """Feed one token to each of R rows, with `facts` [6, R] int32 (model.FACTS); returns hidden [R, D]."""
+        return self._run(facts, rows, sources, longest_source)[0]
 
-    def attend(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
+    def attend(self, facts: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """The same for the attention to the source, [R, S] float32."""
-        return self._run(given, rows, sources, longest_source)[1]
+        return self._run(facts, rows, sources, longest_source)[1]
 
-    def _run(self, given: Tensor, rows: RowPool, sources: SourcePool, longest: int) -> tuple[Tensor, Tensor]:
-        token, parent, cell, _, line, size = given
+    def _run(self, facts: Tensor, rows: RowPool, sources: SourcePool, longest: int) -> tuple[Tensor, Tensor]:
+        token, parent, cell, _, line, size = facts
         there = torch.arange(longest, device=self._device)[None] < size[:, None]
         cells = torch.where(there, sources.table[line.long(), :longest], 0)
-        found = sources.values[0, cells.long()]
-        values, keys = found[..., : self._widths[0]], found[..., self._widths[0] :]
+        values, keys = torch.split(sources.values[0, cells.long()], self._widths, dim=-1)
         state = rows.values[0, parent.long()]
         hidden, following, weights = self._module.step(token.long(), state, EncodedSources(values, keys, there))
         rows.values[0, cell.long()] = following

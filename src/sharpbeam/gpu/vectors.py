@@ -47,9 +47,9 @@ class Vectors:
     @staticmethod
     def tickets(run: Holder, rows: int) -> Floats:
         """Tickets [rows, 3] for the first `rows` hidden vectors of the run's last step."""
-        found = np.empty((rows, WIDTH), np.float32)
-        found[:, 0], found[:, 1], found[:, 2] = run.number, run.steps % MOST, np.arange(rows)
-        return found
+        tickets = np.empty((rows, WIDTH), np.float32)
+        tickets[:, 0], tickets[:, 1], tickets[:, 2] = run.number, run.steps % MOST, np.arange(rows)
+        return tickets
 
     def take(self, hidden: Floats) -> Tensor:
         """The hidden vectors [R, D] on the device, of tickets [R, 3] or of vectors [R, D] from the host.

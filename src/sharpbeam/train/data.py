@@ -77,12 +77,12 @@ class ParallelData:
         """Encode `pairs`; `tags` holds one token for each of them, or none. Pairs longer than `max_length` are left."""
         self.bos, self.eos, self.pad = BOS_ID, EOS_ID, PAD_ID
         self.items: list[tuple[list[int], list[int]]] = []
-        self.kept: list[int] = []  # place of each item in `pairs`
+        self.places: list[int] = []  # place of each item in `pairs`
         for place, (text, translation) in enumerate(pairs):
             item = ([*tags[place : place + 1], *source.encode(text), EOS_ID], target.encode(translation))
             if len(item[0]) > 1 + bool(tags) and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
                 self.items.append(item)
-                self.kept.append(place)
+                self.places.append(place)
         if not self.items:
             raise InputError("no sentence pair is left after reading; check the columns and max_length.")
         self._lengths = np.array([(len(s), len(t) + 1) for s, t in self.items])

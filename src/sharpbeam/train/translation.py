@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sacrebleu
 import torch
 from torch import Tensor
 
+from sharpbeam.models.module import TranslationModule
+from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import TranslationConfig, find_architecture
-from sharpbeam.models.torch.module import TranslationModule
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import Recipe
-from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.output_layers.exact import exact_layer
+from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.data import Batch, ParallelData, read_directions
 from sharpbeam.train.loss import output_loss, training_loss, word_frequency
 from sharpbeam.train.vocabularies import Vocabularies
+from sharpbeam.types import Ids, Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
 
@@ -35,11 +39,11 @@ class TranslationTask:
         data = recipe.data
         pairs, codes = read_directions(data.train, data.train_target, data, base)
         self.valid_pairs, valid_codes = read_directions(data.valid, data.valid_target, data, base)
-        self._made = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
-        self.source, self.target = self._made.source, self._made.target
+        self._vocabularies = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
+        self.source, self.target = self._vocabularies.source, self._vocabularies.target
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
-        tags = self._made.tags()
+        tags = self._vocabularies.tags()
         if tags:
             transformer = self.architecture.name == "transformer"
             require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
@@ -50,14 +54,14 @@ class TranslationTask:
             put = getattr(config, name, ())
             require(not put, f"model.{name}", put, "empty, for training puts nothing there")
         self.config: TranslationConfig = config
-        longest = getattr(config, "max_positions", 0) or 1 << 20
+        self.longest = getattr(config, "max_positions", 0) or 1 << 20
         self.train_data = ParallelData(
-            pairs, self.source, self.target, min(data.max_length, longest), [tags[code] for code in codes]
+            pairs, self.source, self.target, min(data.max_length, self.longest), [tags[code] for code in codes]
         )
         words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
         self.frequency = word_frequency(words, len(self.target)).to(self.device)
         self.valid_data = ParallelData(
-            self.valid_pairs, self.source, self.target, longest, [tags[code] for code in valid_codes]
+            self.valid_pairs, self.source, self.target, self.longest, [tags[code] for code in valid_codes]
         )
 
     def module(self) -> TranslationModule:
@@ -93,11 +97,35 @@ class TranslationTask:
         """Nothing is carried."""
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
-        """Loss and greedy BLEU."""
-        model = self.architecture.module(self.config).to(self.device)
+        """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default)."""
+        data = self.valid_data
+        order = sorted(range(len(data.items)), key=lambda i: len(data.items[i][0]))
+        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+        loss = self._validation_loss(weights, [data.batch(indices) for indices in batches])
+        model = NativeModel(self.config, {name: value.cpu().numpy() for name, value in weights.items()})
+        layer = exact_layer(*model.output())
+        outputs = [""] * len(order)
+        for indices in batches:
+            sources = [np.array(data.items[i][0], np.int32) for i in indices]
+            for i, tokens in zip(indices, greedy(model, layer, sources, self.longest), strict=True):
+                outputs[i] = self.target.decode(tokens)
+        references = [self.valid_pairs[place][1] for place in data.places]
+        return {"valid_nll": loss, "bleu": sacrebleu.corpus_bleu(outputs, [references]).score}
+
+    @torch.no_grad()
+    def _validation_loss(self, weights: dict[str, Tensor], batches: Sequence[Batch]) -> float:
+        """Nats for each target token of the batches."""
+        model: TranslationModule = self.architecture.module(self.config).to(self.device)
         model.load_state_dict(weights)
-        loss, bleu = validate(model.eval(), self.valid_data, self.valid_pairs, self.target, self.device)
-        return {"valid_nll": loss, "bleu": bleu}
+        model.eval()
+        nats, tokens = 0.0, 0
+        for batch in batches:
+            mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
+            hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
+            real = batch.label_mask.to(self.device)
+            nats += float(output_loss(hidden[real], *model.output(), batch.label.to(self.device)[real])[1])
+            tokens += int(real.sum())
+        return nats / tokens
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:
         """Whether the BLEU is higher than any before."""
@@ -107,51 +135,22 @@ class TranslationTask:
 
     def vocabularies(self) -> dict[str, bytes]:
         """One file, or two if the sides have their own."""
-        return self._made.files()
+        return self._vocabularies.files()
 
 
-@torch.no_grad()
-def validate(
-    model: TranslationModule,
-    data: ParallelData,
-    pairs: list[tuple[str, str]],
-    vocabulary: Vocabulary,
-    device: torch.device,
-) -> tuple[float, float]:
-    """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default) of `model` on `data`."""
-    order = sorted(range(len(data.items)), key=lambda i: len(data.items[i][0]))
-    nats, words = 0.0, 0
-    outputs = [""] * len(order)
-    for start in range(0, len(order), BATCH):
-        indices = order[start : start + BATCH]
-        batch = data.batch(indices)
-        mask = None if batch.source_mask is None else batch.source_mask.to(device)
-        hidden = model(batch.source.to(device), mask, batch.target.to(device))
-        keep = batch.label_mask.to(device)
-        nats += float(output_loss(hidden[keep], *model.output(), batch.label.to(device)[keep])[1])
-        words += int(keep.sum())
-        for index, ids in zip(indices, greedy(model, batch, device), strict=True):
-            outputs[index] = vocabulary.decode(ids)
-    references = [pairs[place][1] for place in data.kept]
-    return nats / words, sacrebleu.corpus_bleu(outputs, [references]).score
-
-
-def greedy(model: TranslationModule, batch: Batch, device: torch.device) -> list[list[int]]:
-    """Greedy translations of a batch, at most twice the source length plus ten tokens."""
-    config = model.config
-    mask = None if batch.source_mask is None else batch.source_mask.to(device)
-    memory, state = model.encode(batch.source.to(device), mask)
-    weight, bias = model.output()
-    token = torch.full((len(batch.source),), config.bos_id, device=device)
-    ended = torch.zeros_like(token, dtype=torch.bool)
-    tokens = []
-    for _ in range(min(2 * batch.source.shape[1] + 10, model.longest)):
-        hidden, state, _ = model.step(token, state, memory)
-        token = torch.addmm(bias, hidden, weight.t()).argmax(1)
-        ended |= token == config.eos_id
-        if bool(ended.all()):
+def greedy(model: NativeModel, layer: RowLayer, sources: Sequence[Ids], longest: int) -> list[list[int]]:
+    """Greedy translations of sources decoded together, at most twice their longest plus ten tokens, or `longest`."""
+    run, answers = model.open(), [list[int]() for _ in sources]
+    state = run.admit([Request(index, source) for index, source in enumerate(sources)])
+    row, token = np.arange(len(sources), dtype=np.int32), np.full(len(sources), model.bos_id, np.int32)
+    for _ in range(min(2 * max(map(len, sources)) + 10, longest)):
+        hidden, state = run.step(row, state, token)
+        token = layer.topk(hidden, 1).token[:, 0]
+        live = token != model.eos_id
+        row, state, token = row[live], state[live], token[live]
+        if not len(row):
             break
-        tokens.append(torch.where(ended, config.eos_id, token))
-    if not tokens:
-        return [[] for _ in range(len(token))]
-    return [[t for t in row if t != config.eos_id] for row in torch.stack(tokens, 1).tolist()]
+        run.retain(state)
+        for i, best in zip(row.tolist(), token.tolist(), strict=True):
+            answers[i].append(best)
+    return answers

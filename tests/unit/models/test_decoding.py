@@ -195,19 +195,25 @@ def test_two_runs_in_two_threads_share_a_model(make_tensors, walk, small):
 
 
 MISTAKES = {
-    "unknown request": (lambda run: run.step(ids(9), ids(0), ids(1)), "request is 9"),
-    "handle never given": (lambda run: run.step(ids(0), ids(77), ids(1)), "state 0 is 77"),
-    "negative handle": (lambda run: run.step(ids(0, 1), ids(0, -1), ids(1, 1)), "state 1 is -1"),
-    "token too high": (lambda run: run.step(ids(0), ids(0), ids(37)), "token 0 is 37.* between 0 and 36"),
-    "token negative": (lambda run: run.step(ids(0), ids(0), ids(-1)), "token 0 is -1"),
-    "fewer tokens than rows": (lambda run: run.step(ids(0, 1), ids(0, 1), ids(1)), "token"),
-    "retain of a handle never given": (lambda run: run.retain(ids(0, 5)), "state 1 is 5"),
-    "evict of a stranger": (lambda run: run.evict(ids(0, 4)), "request is 4"),
-    "admitted twice": (lambda run: run.admit([Request(1, ids(2))]), "request 1 is admitted already"),
-    "twice in one call": (lambda run: run.admit([Request(5, ids(2)), Request(5, ids(2))]), "request 5 is admitted"),
-    "empty source": (lambda run: run.admit([Request(5, ids(2)), Request(6, ids())]), "request 6 .* 0 tokens"),
-    "source token too high": (lambda run: run.admit([Request(5, ids(2, 31))]), "31; it must be between 0 and 30"),
-    "source token negative": (lambda run: run.admit([Request(5, ids(-2))]), "source token 0 is -2"),
+    "unknown request": (lambda run, at: run.step(ids(9), at[:1], ids(1)), "request is 9"),
+    "handle never given": (lambda run, at: run.step(ids(0), ids(77), ids(1)), "state 0 is 77"),
+    "negative handle": (lambda run, at: run.step(ids(0, 1), ids(at[0], -1), ids(1, 1)), "state 1 is -1"),
+    "token too high": (lambda run, at: run.step(ids(0), at[:1], ids(37)), "token 0 is 37.* between 0 and 36"),
+    "token negative": (lambda run, at: run.step(ids(0), at[:1], ids(-1)), "token 0 is -1"),
+    "fewer tokens than rows": (lambda run, at: run.step(ids(0, 1), at, ids(1)), "token"),
+    "retain of a handle never given": (lambda run, at: run.retain(ids(at[0], 5)), "state 1 is 5"),
+    "evict of a stranger": (lambda run, at: run.evict(ids(0, 4)), "request is 4"),
+    "admitted twice": (lambda run, at: run.admit([Request(1, ids(2))]), "request 1 is admitted already"),
+    "twice in one call": (
+        lambda run, at: run.admit([Request(5, ids(2)), Request(5, ids(2))]),
+        "request 5 is admitted",
+    ),
+    "empty source": (lambda run, at: run.admit([Request(5, ids(2)), Request(6, ids())]), "request 6 .* 0 tokens"),
+    "source token too high": (
+        lambda run, at: run.admit([Request(5, ids(2, 31))]),
+        "31; it must be between 0 and 30",
+    ),
+    "source token negative": (lambda run, at: run.admit([Request(5, ids(-2))]), "source token 0 is -2"),
 }
 
 
@@ -219,7 +225,7 @@ def test_a_mistake_is_named_and_changes_nothing(mistake, build, make_tensors, ma
     before, _ = run.step(ids(0, 1), state, ids(3, 4))
     run.retain(state)
     with pytest.raises(ValueError, match=message):
-        call(run)
+        call(run, state)
     after, _ = run.step(ids(0, 1), state, ids(3, 4))
     assert before.tobytes() == after.tobytes()
 

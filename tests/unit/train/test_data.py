@@ -76,7 +76,7 @@ def identities(data, batches):
 @pytest.mark.parametrize("budget", [1, 64, 500, 10**6])
 def test_an_epoch_holds_every_pair_once_within_the_budget(data, budget):
     batches = list(data.epoch(budget, 1, 0))
-    assert sorted(identities(data, batches)) == list(range(len(data.items))) == data.kept
+    assert sorted(identities(data, batches)) == list(range(len(data.items))) == data.places
     for batch in batches:
         assert len(batch.source) == 1 or max(batch.source.numel(), batch.label.numel()) <= budget
 
@@ -102,7 +102,7 @@ def test_batches_are_padded_and_shifted(data):
 
 def test_long_and_empty_pairs_are_left_out_and_nothing_left_is_an_error(vocabulary):
     pairs = [("ab " * 200, "ab"), ("", "ab"), ("ab", " "), ("ab", "ba")]
-    assert ParallelData(pairs, vocabulary, vocabulary, 50).kept == [3]
+    assert ParallelData(pairs, vocabulary, vocabulary, 50).places == [3]
     with pytest.raises(InputError, match="no sentence pair is left"):
         ParallelData(pairs[:3], vocabulary, vocabulary, 50)
 

@@ -59,13 +59,16 @@ def test_a_request_alone_equals_itself_in_a_padded_batch(config):
     source = torch.where(mask, source, config.pad_id)
     target = torch.randint(4, 40, (4, 5))
     with torch.no_grad():
-        (memory, begin), hidden = model.encode(source, mask), model(source, mask, target)
+        encoded, hidden = model.encode(source, mask), model(source, mask, target)
         for i, length in enumerate(lengths.tolist()):
-            alone, start = model.encode(source[i : i + 1, :length], None)
-            if config is not TRANSFORMER:  # whose states are empty at first
+            alone = model.encode(source[i : i + 1, :length], None)
+            if config is TRANSFORMER:  # keys and values of each layer; states are empty at first
+                torch.testing.assert_close(encoded[:, i : i + 1, :length], alone, rtol=0, atol=1e-6)
+            else:
+                (memory, begin), (own, start) = encoded, alone
                 torch.testing.assert_close(begin[i : i + 1], start, rtol=0, atol=1e-6)
-            torch.testing.assert_close(memory.values[i : i + 1, :length], alone.values, rtol=0, atol=1e-6)
-            torch.testing.assert_close(memory.keys[i : i + 1, :length], alone.keys, rtol=0, atol=1e-6)
+                torch.testing.assert_close(memory.values[i : i + 1, :length], own.values, rtol=0, atol=1e-6)
+                torch.testing.assert_close(memory.keys[i : i + 1, :length], own.keys, rtol=0, atol=1e-6)
             forced = model(source[i : i + 1, :length], None, target[i : i + 1])
             torch.testing.assert_close(hidden[i : i + 1], forced, rtol=0, atol=1e-6)
         source[0, 3:] = 17  # whatever stands in the padding changes nothing

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sharpbeam.gpu.found import Best, Some
+from sharpbeam.gpu.answers import Best, IndexList
 from sharpbeam.gpu.kernels.candidates import merge_kernel
 from sharpbeam.gpu.kernels.product import grouped_kernel, product_kernel
 
@@ -42,8 +42,8 @@ def best_tokens(
     bias: Tensor,
     k: int,
     *,
-    rows: Some | None = None,
-    tokens: Some | None = None,
+    rows: IndexList | None = None,
+    tokens: IndexList | None = None,
     into: Best | None = None,
     blocks: Blocks | None = None,
 ) -> Best:
@@ -127,7 +127,7 @@ class _Buffers:
         return self.key.shape[2]
 
 
-def _merge(buffers: _Buffers, best: Best, k: int, splits: int, rows: Some | None) -> None:
+def _merge(buffers: _Buffers, best: Best, k: int, splits: int, rows: IndexList | None) -> None:
     none: Any = best.token
     merge_kernel[(len(buffers.key),)](
         *buffers.each, none if rows is None else rows.index, none if rows is None else rows.count,

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sharpbeam.gpu.found import Some
+from sharpbeam.gpu.answers import IndexList
 
 BLOCK = 1024
 
@@ -40,7 +40,7 @@ def list_kernel(mask, upto, index, size, block: tl.constexpr):
     tl.store(index + before + tl.cumsum(marks, axis=0) - 1, at, mask=marks > 0)
 
 
-def marked(mask: Tensor) -> Some:
+def marked(mask: Tensor) -> IndexList:
     """The places of `mask` [n] int8 that are 1, ascending; how many there are stays on the device."""
     size, blocks = len(mask), -(-len(mask) // BLOCK)
     count = torch.empty(blocks, dtype=torch.int32, device=mask.device)
@@ -48,10 +48,10 @@ def marked(mask: Tensor) -> Some:
     count_kernel[(blocks,)](mask, count, size, block=BLOCK)
     upto = torch.cumsum(count, 0, dtype=torch.int32)
     list_kernel[(blocks,)](mask, upto, index, size, block=BLOCK)
-    return Some(index, upto[-1:])
+    return IndexList(index, upto[-1:])
 
 
-def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> Some:
+def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> IndexList:
     """The tokens that are in the set of any row's cluster [R] int32, ascending.
 
     The sets are token[start[c] : start[c + 1]], int32; `largest` is the size of the largest one.

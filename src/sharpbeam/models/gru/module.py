@@ -1,7 +1,6 @@
 """The recurrent encoder-decoder in PyTorch: training, GPU, and the slow truth that the native twin must equal.
 
-Shapes: B requests, R rows, S source length, T target length, E embedding, M memory width, A attention width, H bottom
-state, D hidden. All tensors are float32; `forward` may run under bfloat16 autocast, the states stay float32.
+Shapes as in models/recurrent.py; H is the bottom state.
 """
 
 from __future__ import annotations
@@ -11,32 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.torch.module import EncodedSources, TranslationModule
+from sharpbeam.models.recurrent import Bidirectional, Cell, EncodedSources, RecurrentModule
 
 
-class GRU(nn.Module):
+class GRU(Cell):
     """A gated recurrent unit in the form of SHARP section 4 (= PyTorch's and cuDNN's), gates in the order r, z, n.
 
     r, z = sigmoid(W_i x + b_i + W_h h + b_h);  n = tanh(W_i x + b_i + r * (W_h h + b_h));  h' = z h + (1 - z) n
     """
 
-    def __init__(self, input_dim: int, state_dim: int) -> None:
-        super().__init__()
-        self.input_weight = nn.Parameter(torch.empty(3 * state_dim, input_dim))
-        self.input_bias = nn.Parameter(torch.zeros(3 * state_dim))
-        self.hidden_weight = nn.Parameter(torch.empty(3 * state_dim, state_dim))
-        self.hidden_bias = nn.Parameter(torch.zeros(3 * state_dim))
-        for gate in range(3):
-            rows = slice(gate * state_dim, (gate + 1) * state_dim)
-            nn.init.xavier_uniform_(self.input_weight.data[rows])
-            nn.init.orthogonal_(self.hidden_weight.data[rows])
-
-    def project(self, x: Tensor) -> Tensor:
-        """Input side of the gates, [..., input_dim] -> [..., 3H]; may be taken for all positions at once."""
-        return F.linear(x, self.input_weight, self.input_bias)
+    gates = 3
 
     def forward(self, projected: Tensor, state: Tensor) -> Tensor:
-        """One step: projected input [R, 3H] and state [R, H] -> next state [R, H]."""
+        """One step: projected input [B, 3H] and state [B, H] -> next state [B, H]."""
         reset_x, update_x, new_x = projected.float().chunk(3, dim=-1)
         reset_h, update_h, new_h = F.linear(state, self.hidden_weight, self.hidden_bias).float().chunk(3, dim=-1)
         reset = torch.sigmoid(reset_x + reset_h)
@@ -45,33 +31,8 @@ class GRU(nn.Module):
         return new + update * (state - new)
 
 
-class BidirectionalGRU(nn.Module):
-    """One encoder layer (CUBE eq. 1-3): a GRU in each direction, the states of both side by side."""
-
-    def __init__(self, input_dim: int, state_dim: int) -> None:
-        super().__init__()
-        self.forwards = GRU(input_dim, state_dim)
-        self.backwards = GRU(input_dim, state_dim)
-        self.state_dim = state_dim
-
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, S, input_dim] and mask [B, S] (1 = word; None = no padding) -> [B, S, 2H]; padding keeps the state."""
-        size = x.shape[1]
-        directions = []
-        for cell, order in ((self.forwards, range(size)), (self.backwards, range(size - 1, -1, -1))):
-            projected = cell.project(x).unbind(1)
-            state = x.new_zeros(x.shape[0], self.state_dim, dtype=torch.float32)
-            states: list[Tensor] = [state] * size
-            for i in order:
-                following = cell(projected[i], state)
-                state = following if mask is None else torch.where(mask[:, i : i + 1], following, state)
-                states[i] = state
-            directions.append(torch.stack(states, dim=1))
-        return torch.cat(directions, dim=-1)
-
-
 class Attention(nn.Module):
-    """Attention over the source: CUBE eq. 4-5 ("mlp") or the product of two tanh layers of SHARP section 4."""
+    """Attention over the source: CUBE eq. 4-5 ("mlp") or the dot product of two tanh layers of SHARP section 4."""
 
     def __init__(self, kind: str, query_dim: int, memory_dim: int, attention_dim: int) -> None:
         super().__init__()
@@ -90,18 +51,12 @@ class Attention(nn.Module):
         keys = F.linear(memory, self.key_weight, self.key_bias)
         return keys if self.kind == "mlp" else torch.tanh(keys)
 
-    def forward(self, query: Tensor, keys: Tensor, memory: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Query [R, Q], keys [R, S, A], memory [R, S, M], mask [R, S] -> context [R, M] and weights [R, S]."""
-        query = F.linear(query, self.query_weight)
+    def forward(self, query: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor]:
+        """Query [B, Q] -> context [B, M] and weights [B, S]."""
+        query, keys = F.linear(query, self.query_weight), memory.keys
         if self.kind == "mlp":
-            scores = torch.tanh(keys + query[:, None, :]) @ self.score_weight.to(keys.dtype)
-        else:
-            scores = (keys @ torch.tanh(query)[:, :, None].to(keys.dtype))[:, :, 0]
-        scores = scores.float()
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        weights = torch.softmax(scores, dim=-1)
-        return torch.bmm(weights[:, None, :].to(memory.dtype), memory)[:, 0], weights
+            return memory.mean_by(torch.tanh(keys + query[:, None, :]) @ self.score_weight.to(keys.dtype))
+        return memory.mean_by((keys @ torch.tanh(query)[:, :, None].to(keys.dtype))[:, :, 0])
 
 
 class GruDecoder(nn.Module):
@@ -131,7 +86,7 @@ class GruDecoder(nn.Module):
 
     @property
     def state_dim(self) -> int:
-        """Width of a row's state: the bottom state, then the top GRU's where there is one."""
+        """Width of a row's state: the bottom state, then the top GRU's if there is one."""
         return self.config.decoder_dim + (self.config.top_dim if self.config.top == "gru" else 0)
 
     def begin(self, memory: EncodedSources) -> Tensor:
@@ -149,23 +104,22 @@ class GruDecoder(nn.Module):
     def bottom(
         self, embedded: Tensor, projected: Tensor, state: Tensor, memory: EncodedSources
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of the bottom cell -> state [R, H], context [R, M], attention weights [R, S].
+        """One step of the bottom cell -> state [B, H], context [B, M], attention weights [B, S].
 
         Conditional (CUBE eq. 13-14): s~ = GRU1(e, s);  c = attend(s~);  s' = GRU2(c, s~).
         Attentional (SHARP section 4): c = attend(s, e);  s' = GRU([e; c], s).
         """
         if self.config.decoder_cell == "conditional":
             between = self.first(projected, state)
-            context, weights = self.attention(between, memory.keys, memory.values, memory.mask)
+            context, weights = self.attention(between, memory)
             return self.second(self.second.project(context), between), context, weights
-        query = torch.cat([state, embedded], dim=-1)
-        context, weights = self.attention(query, memory.keys, memory.values, memory.mask)
+        context, weights = self.attention(torch.cat([state, embedded], dim=-1), memory)
         split = self.config.embedding_dim
         projected = projected + F.linear(context, self.first.input_weight[:, split:])
         return self.first(projected, state), context, weights
 
     def project(self, embedded: Tensor) -> Tensor:
-        """The word's share of the bottom cell's gates, [..., E] -> [..., 3H]."""
+        """The token's share of the bottom cell's gates, [..., E] -> [..., 3H]."""
         if self.config.decoder_cell == "conditional":
             return self.first.project(embedded)
         return F.linear(embedded, self.first.input_weight[:, : self.config.embedding_dim], self.first.input_bias)
@@ -182,57 +136,45 @@ class GruDecoder(nn.Module):
                 residual = below
         return below
 
-    def read(self, top: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+    def readout_of(self, top: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """The hidden vector t = g(e, c, s) (CUBE eq. 7), or the top layer itself."""
         if self.config.readout == "none":
             return top
         hidden: Tensor = self.readout(torch.cat([top, context, embedded], dim=-1))
         return torch.tanh(hidden) if self.config.readout == "tanh" else hidden
 
-    def step(self, embedded: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
-        """Word [R, E] and state [R, state_dim] -> hidden [R, D], next state, attention weights [R, S]."""
-        size = self.config.decoder_dim
-        bottom, context, weights = self.bottom(embedded, self.project(embedded), state[:, :size], memory)
-        top = self.stack(bottom)
-        if self.config.top == "tanh":
-            top = torch.tanh(self.top(top))
-        elif self.config.top == "gru":
-            top = self.top_gru(self.top_gru.project(top), state[:, size:])
-            bottom = torch.cat([bottom, top], dim=-1)
-        return self.read(top, context, embedded), bottom, weights
+    def forward(self, embedded: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens [B, T, E] after states [B, state_dim] -> hidden [B, T, D], last states, last attention [B, S].
 
-    def forward(self, embedded: Tensor, memory: EncodedSources, state: Tensor) -> Tensor:
-        """Teacher forcing: words [B, T, E] -> hidden [B, T, D]; all but the recurrences is done for all T at once."""
-        size = self.config.decoder_dim
-        state, top_state, projected = state[:, :size], state[:, size:], self.project(embedded)
-        states, contexts = [], []
+        All but the recurrences is done for all positions at once.
+        """
+        size, projected = self.config.decoder_dim, self.project(embedded)
+        bottom, upper = state[:, :size], state[:, size:]
+        states, contexts, weights = [], [], state
         for t in range(embedded.shape[1]):
-            state, context, _ = self.bottom(embedded[:, t], projected[:, t], state, memory)
-            states.append(state)
+            bottom, context, weights = self.bottom(embedded[:, t], projected[:, t], bottom, memory)
+            states.append(bottom)
             contexts.append(context)
         top = self.stack(torch.stack(states, dim=1))
         if self.config.top == "tanh":
             top = torch.tanh(self.top(top))
         elif self.config.top == "gru":
-            top = self._scan(top, top_state)
-        return self.read(top, torch.stack(contexts, dim=1), embedded)
-
-    def _scan(self, below: Tensor, state: Tensor) -> Tensor:
-        projected = self.top_gru.project(below).unbind(1)
-        states = []
-        for gates in projected:
-            state = self.top_gru(gates, state)
-            states.append(state)
-        return torch.stack(states, dim=1)
+            tops = []
+            for gates in self.top_gru.project(top).unbind(1):
+                upper = self.top_gru(gates, upper)
+                tops.append(upper)
+            top = torch.stack(tops, dim=1)
+        hidden = self.readout_of(top, torch.stack(contexts, dim=1), embedded)
+        return hidden, torch.cat([bottom, upper], dim=-1), weights
 
 
-class GruModule(TranslationModule):
+class GruModule(RecurrentModule):
     """Source and target ids -> hidden vectors."""
 
     def __init__(self, config: GruConfig, dropout: float = 0.0) -> None:
         super().__init__(config, dropout)
         self.encoder = nn.ModuleList(
-            BidirectionalGRU(config.embedding_dim if i == 0 else config.memory_dim, config.encoder_dim)
+            Bidirectional(GRU, config.embedding_dim if i == 0 else config.memory_dim, config.encoder_dim)
             for i in range(config.encoder_layers)
         )
         self.decoder = GruDecoder(config)
@@ -240,18 +182,13 @@ class GruModule(TranslationModule):
 
     def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
-        x = self.embed_source(source)
+        x = self.dropout(self.embed("source", source))
         for layer in self.encoder:
-            x = self.dropout(layer(x, mask))
+            x = self.dropout(layer(x, mask)[0])
         memory = EncodedSources(x, self.decoder.attention.keys(x), mask)
         return memory, self.decoder.begin(memory)
 
-    def step(self, token: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids [R] and states [R, state_dim] -> hidden [R, D], next states, attention [R, S]."""
-        step: tuple[Tensor, Tensor, Tensor] = self.decoder.step(self.embed(token), state, memory)
-        return step
-
-    def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
-        """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
-        hidden: Tensor = self.dropout(self.decoder(self.embed(target), *self.encode(source, mask)))
-        return hidden
+    def read(self, target: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
+        """Target ids [B, T] after states [B, state_dim] -> hidden [B, T, D], last states, last attention [B, S]."""
+        hidden, state, weights = self.decoder(self.dropout(self.embed("target", target)), state, memory)
+        return self.dropout(hidden), state, weights

@@ -18,46 +18,41 @@ from sharpbeam.models.transformer.positions import relative_buckets
 Side = Literal["encoder", "decoder"]
 
 
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """[..., A] -> [..., H, A / H]."""
-    return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
-
-
 def attend(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    seen: Tensor | None,
+    visible: Tensor | None,
     heads: int,
     scaled: bool = True,
     bias: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Queries [B, T, A], keys and values [B, S, A] -> [B, T, A], H heads side by side, and weights [B, H, T, S].
+) -> Tensor:
+    """Queries [B, T, A], keys and values [B, S, A] -> [B, T, A], H heads side by side.
 
-    `seen` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all. Scores
-    are divided by the root of a head's width if `scaled`; `bias` [.., H, T, S] is added to them. Products and softmax
-    stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
+    `visible` says which positions a query may look at, a bool mask that broadcasts to [B, H, T, S]; None for all.
+    Scores are divided by the root of a head's width if `scaled`; `bias` [.., H, T, S] is added to them. Matmuls and
+    softmax stand here one by one: PyTorch's joint call takes longer for sentences on a CPU, above all backwards.
     """
-    query, keys, values = (split_heads(x, heads).transpose(1, 2) for x in (query, keys, values))
+    query, keys, values = (x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2) for x in (query, keys, values))
     scores = torch.matmul(query, keys.transpose(-1, -2)).float()
     if scaled:
         scores = scores * query.shape[-1] ** -0.5
     if bias is not None:
         scores = scores + bias
-    if seen is not None:
-        scores = scores.masked_fill(~seen, float("-inf"))
+    if visible is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
     weights = torch.softmax(scores, dim=-1)
-    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2), weights
+    return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2)
 
 
-def heads_of(config: TransformerConfig, side: Side) -> int:
-    """The number of heads on one side."""
-    return config.encoder_heads if side == "encoder" else config.decoder_heads
+def over_keys(mask: Tensor | None) -> Tensor | None:
+    """A mask of source tokens [B, S] for `attend`."""
+    return None if mask is None else mask[:, None, None, :]
 
 
 def position_bias(config: TransformerConfig, side: Side) -> nn.Parameter:
     """A table of biases of scores, by bucket and head."""
-    return nn.Parameter(torch.randn(config.relative_buckets, heads_of(config, side)) * config.hidden_dim**-0.5)
+    return nn.Parameter(torch.randn(config.relative_buckets, config.heads(side)) * config.hidden_dim**-0.5)
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,3 @@ class PositionBias:
         if self.bucket is None or table is None:
             return None
         return F.embedding(self.bucket, table).movedim(-1, -3)
-
-
-def words_only(mask: Tensor | None) -> Tensor | None:
-    """A mask of source words [B, S] for `attend`."""
-    return None if mask is None else mask[:, None, None, :]

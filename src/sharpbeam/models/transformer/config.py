@@ -162,10 +162,13 @@ class TransformerConfig:
                 if not 0 <= token < side:
                     raise ModelError(f"{name} has {token}; it must be from 0 to below {side}.")
 
+    def heads(self, side: Literal["encoder", "decoder"]) -> int:
+        """Heads of the attention on one side."""
+        return self.encoder_heads if side == "encoder" else self.decoder_heads
+
     def attention_dim(self, side: Literal["encoder", "decoder"]) -> int:
         """Width of the queries, keys and values of all heads together."""
-        heads = self.encoder_heads if side == "encoder" else self.decoder_heads
-        return heads * (self.head_dim or self.hidden_dim // heads)
+        return self.heads(side) * (self.head_dim or self.hidden_dim // self.heads(side))
 
     @property
     def embedding_dim(self) -> int:

@@ -1,22 +1,21 @@
 """The transformer in PyTorch: training, GPU, and the slow truth that the native twin must equal.
 
 Shapes: B requests, R rows, S source length, T target length, D hidden, H heads, A all heads' queries (often D), L
-decoder layers, F feed-forward width.
+decoder layers, F feed-forward width. A step of one token is in `sharpbeam.gpu.transformer`, from the same sublayers.
 Softmax and norms are in float32, also where `forward` runs under bfloat16 autocast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sharpbeam.models.torch.module import EncodedSources, LockedDropout, TranslationModule
-from sharpbeam.models.transformer.attention import PositionBias, Side, attend, heads_of, position_bias, words_only
+from sharpbeam.models.module import LockedDropout, TranslationModule
+from sharpbeam.models.transformer.attention import PositionBias, Side, attend, over_keys, position_bias
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.experts import mixture, route
 from sharpbeam.models.transformer.positions import position_table
@@ -30,16 +29,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@dataclass
-class Past:
-    """The KV cache: keys and values of the tokens that rows have fed so far."""
-
-    length: Tensor  # [R] int64, how many words
-    values: Tensor  # keys and values [R, T, L, 2 A], padded at the end; of an SSRU decoder the cells [R, L, D]
-
-
 def linear(inputs: int, outputs: int, bias: bool, parts: int = 1) -> nn.Linear:
-    """A product of `parts` matrices, one below the other, each initialized as if it stood alone."""
+    """A matmul of `parts` matrices, one below the other, each initialized as if it stood alone."""
     layer = nn.Linear(inputs, outputs, bias)
     for part in layer.weight.data.chunk(parts):
         nn.init.xavier_uniform_(part)
@@ -80,27 +71,16 @@ class SelfAttention(Sublayer):
     def __init__(self, config: TransformerConfig, side: Side, dropout: LockedDropout) -> None:
         super().__init__(config, dropout)
         dim, inner, bias = config.hidden_dim, config.attention_dim(side), config.attention_bias
-        self.heads, self.scaled = heads_of(config, side), config.scaled_attention
+        self.heads, self.scaled = config.heads(side), config.scaled_attention
         self.qkv = linear(dim, 3 * inner, bias, parts=3)
         self.out = linear(inner, dim, bias)
         self.position_bias = position_bias(config, side) if config.positions == "relative" else None
 
-    def forward(self, x: Tensor, seen: Tensor | None, bias: PositionBias) -> Tensor:
-        """[B, T, D], and where each position may look, as in `attend` -> [B, T, D]."""
+    def forward(self, x: Tensor, visible: Tensor | None, bias: PositionBias) -> Tensor:
+        """[B, T, D], and which positions each one may look at, as in `attend` -> [B, T, D]."""
         query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
-        context = attend(query, keys, values, seen, self.heads, self.scaled, bias.of(self.position_bias))
-        return self.leave(x, self.out(context[0]))
-
-    def step(self, x: Tensor, past: Tensor, seen: Tensor, bias: PositionBias) -> tuple[Tensor, Tensor]:
-        """One token [R, D] after `past` [R, T, 2 A]; `seen` [R, T + 1] marks words, this one the last.
-
-        Returns [R, D] and the keys and values of the word [R, 2 A].
-        """
-        query, own = self.qkv(self.enter(x)).tensor_split([past.shape[-1] // 2], dim=-1)
-        keys, values = torch.cat([past, own[:, None]], dim=1).chunk(2, dim=-1)
         added = bias.of(self.position_bias)
-        context = attend(query[:, None], keys, values, words_only(seen), self.heads, self.scaled, added)[0][:, 0]
-        return self.leave(x, self.out(context)), own
+        return self.leave(x, self.out(attend(query, keys, values, visible, self.heads, self.scaled, added)))
 
 
 class RecurrentUnit(Sublayer):
@@ -112,21 +92,14 @@ class RecurrentUnit(Sublayer):
         self.cell = linear(dim, 2 * dim, True, parts=2)
         self.out = linear(dim, dim, config.attention_bias) if config.ssru_projection else nn.Identity()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] -> [B, T, D]."""
+    def forward(self, x: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, T, D] after cells [B, D] float32 -> [B, T, D] and the last cells."""
         candidate, forget = self.cell(self.enter(x)).float().chunk(2, dim=-1)
-        gate = torch.sigmoid(forget)
-        cell, cells = x.new_zeros(x.shape[0], x.shape[-1], dtype=torch.float32), []
-        for new, keep in zip(candidate.unbind(1), gate.unbind(1), strict=True):
+        cells = []
+        for new, keep in zip(candidate.unbind(1), torch.sigmoid(forget).unbind(1), strict=True):
             cell = new + keep * (cell - new)
             cells.append(cell)
-        return self.leave(x, self.out(torch.relu(torch.stack(cells, dim=1))))
-
-    def step(self, x: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """One word [R, D] and cells [R, D] -> [R, D] and the next cells."""
-        new, forget = self.cell(self.enter(x)).chunk(2, dim=-1)
-        cell = new + torch.sigmoid(forget) * (cell - new)
-        return self.leave(x, self.out(torch.relu(cell))), cell
+        return self.leave(x, self.out(torch.relu(torch.stack(cells, dim=1)).to(x.dtype))), cell
 
 
 class CrossAttention(Sublayer):
@@ -140,14 +113,15 @@ class CrossAttention(Sublayer):
         self.key_value = linear(dim, 2 * inner, bias, parts=2)
         self.out = linear(inner, dim, bias)
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """[B, T, D], keys and values [B, S, A], mask [B, S] -> [B, T, D] and weights [B, H, T, S]."""
-        context, weights = attend(self.query(self.enter(x)), keys, values, words_only(mask), self.heads, self.scaled)
-        return self.leave(x, self.out(context)), weights
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
+        """[B, T, D], keys and values of the source [B, S, 2 A], mask [B, S] -> [B, T, D]."""
+        keys, values = memory.chunk(2, dim=-1)
+        context = attend(self.query(self.enter(x)), keys, values, over_keys(mask), self.heads, self.scaled)
+        return self.leave(x, self.out(context))
 
 
 class FeedForward(Sublayer):
-    """Two products with an activation between them; or a mixture of `experts` such pairs, one below the other."""
+    """Two matmuls with an activation between them; or a mixture of `experts` such pairs, one below the other."""
 
     def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout, experts: int) -> None:
         super().__init__(config, dropout)
@@ -197,7 +171,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, S, D], mask [B, S] -> [B, S, D]."""
-        result: Tensor = self.ffn(self.attention(x, words_only(mask), bias))
+        result: Tensor = self.ffn(self.attention(x, over_keys(mask), bias))
         return result
 
 
@@ -214,13 +188,13 @@ class DecoderLayer(nn.Module):
         self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout, experts)
         self.attends = config.decoder_kind == "attention"
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
-        """[B, T, D], keys and values of the source [B, S, A], its mask [B, S] -> [B, T, D]."""
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
+        """[B, T, D], keys and values of the source [B, S, 2 A], its mask [B, S] -> [B, T, D]."""
         if self.attends:
             x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(), bias)
         else:
-            x = self.ssru(x)
-        result: Tensor = self.ffn(self.cross(x, keys, values, mask)[0])
+            x, _ = self.ssru(x, x.new_zeros(len(x), x.shape[-1], dtype=torch.float32))
+        result: Tensor = self.ffn(self.cross(x, memory, mask))
         return result
 
 
@@ -233,7 +207,6 @@ class TransformerModule(TranslationModule):
         super().__init__(config, dropout)
         dim = config.hidden_dim
         if config.positions == "learned":
-            self.longest = config.max_positions
             self.source_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
             self.target_positions = nn.Parameter(torch.randn(config.max_positions, dim) * dim**-0.5)
         if config.embedding_norm:
@@ -248,65 +221,26 @@ class TransformerModule(TranslationModule):
         self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout, experts) for experts in decoder)
         self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
-        self._table = torch.empty(0, dim)  # of the sinusoids, longer when a longer text comes
+        self._sinusoids = torch.empty(0, dim)  # longer when a longer text comes
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Past]:
-        """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory and the states before the first word.
-
-        The memory's keys and values are those of all decoder layers side by side, [B, S, L A].
-        """
+    def encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
+        """Source ids [B, S], mask [B, S] bool (None = no padding) -> each layer's keys and values [L, B, S, 2 A]."""
+        self.reach(source.shape[1])
         position = torch.arange(source.shape[1], device=source.device)
-        x, bias = self._embed("source", source, position), self._bias("encoder", position - position[:, None])
+        x, bias = self.embed_at("source", source, position), self._bias("encoder", position)
         for layer in self.encoder:
             x = layer(x, mask, bias)
         x = self.encoder_norm(x)
-        pairs = [layer.cross.key_value(x).chunk(2, dim=-1) for layer in self._layers()]
-        memory = EncodedSources(torch.cat([v for _, v in pairs], -1), torch.cat([k for k, _ in pairs], -1), mask)
-        c = self.config
-        cached = (0, c.decoder_layers, 2 * c.attention_dim("decoder"))
-        width = (c.decoder_layers, c.hidden_dim) if c.decoder_kind == "ssru" else cached
-        none = torch.zeros(len(source), dtype=torch.int64, device=source.device)
-        return memory, Past(none, x.new_zeros(len(source), *width, dtype=torch.float32))
-
-    def step(self, token: Tensor, state: Past, memory: EncodedSources) -> tuple[Tensor, Past, Tensor]:
-        """Ids [R] and what rows fed before -> hidden [R, D], the same with this word, attention [R, S].
-
-        The attention is that of the uppermost layer, the mean over its heads. Not for training.
-        """
-        x = self._embed("target", token, state.length)
-        count, attends = self.config.decoder_layers, self.config.decoder_kind == "attention"
-        if attends:
-            before = torch.arange(state.values.shape[1] + 1, device=x.device)[None] < state.length[:, None]
-            before[:, -1] = True
-            position = torch.arange(before.shape[1], device=x.device) - state.length[:, None]
-            position[:, -1] = 0
-            bias = self._bias("decoder", position[:, None])
-        own, weights = [], x  # the weights of the uppermost layer stay
-        keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
-        for i, layer in enumerate(self._layers()):
-            if attends:
-                x, new = layer.attention.step(x, state.values[:, :, i], before, bias)
-            else:
-                x, new = layer.ssru.step(x, state.values[:, i])
-            own.append(new)
-            x, weights = layer.cross(x[:, None], keys[i], values[i], memory.mask)
-            x = layer.ffn(x[:, 0])
-        new = torch.stack(own, dim=1)
-        return (
-            self.decoder_norm(x),
-            self._append(state, new) if attends else Past(state.length + 1, new),
-            weights.mean(1)[:, 0],
-        )
+        return torch.stack([layer.cross.key_value(x) for layer in self._layers()])
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
-        memory, _ = self.encode(source, mask)
+        memory = self.encode(source, mask)
+        self.reach(target.shape[1])
         position = torch.arange(target.shape[1], device=target.device)
-        x, bias = self._embed("target", target, position), self._bias("decoder", position - position[:, None])
-        count = self.config.decoder_layers
-        keys, values = memory.keys.chunk(count, dim=-1), memory.values.chunk(count, dim=-1)
-        for i, layer in enumerate(self._layers()):
-            x = layer(x, keys[i], values[i], mask, bias)
+        x, bias = self.embed_at("target", target, position), self._bias("decoder", position)
+        for layer, own in zip(self._layers(), memory, strict=True):
+            x = layer(x, own, mask, bias)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
@@ -318,38 +252,35 @@ class TransformerModule(TranslationModule):
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
-    @staticmethod
-    def _append(past: Past, new: Tensor) -> Past:
-        """`past` and the keys and values [R, L, 2 A] of one token more, after each row's last one."""
-        values = torch.cat([past.values, torch.zeros_like(new)[:, None]], dim=1)
-        values[torch.arange(len(new), device=new.device), past.length] = new
-        return Past(past.length + 1, values)
+    def reach(self, positions: int) -> bool:
+        """Have encodings of this many positions; returns whether they lie at another place now.
 
-    def _embed(self, side: str, token: Tensor, position: Tensor) -> Tensor:
-        """Ids [B, S] at positions [S], or [R] at [R] -> [..., D]."""
+        Raises ValueError beyond a learned table.
+        """
         c = self.config
-        table = self.target_embedding if side == "target" or c.shared_embedding else self.source_embedding
-        x = F.embedding(token, table)
+        if c.positions == "learned" and positions > c.max_positions:
+            raise ValueError(f"{positions} positions are more than the model's {c.max_positions}; give shorter texts.")
+        if not c.positions.startswith("sinusoidal") or positions <= len(self._sinusoids):
+            return False
+        table = position_table(c, max(64, 2 * positions))
+        self._sinusoids = torch.from_numpy(table).to(self.target_embedding)
+        return True
+
+    def embed_at(self, side: str, token: Tensor, position: Tensor) -> Tensor:
+        """Ids [B, S] at positions [S], or [R] at [R], which are in `reach` -> [..., D]."""
+        c, is_target = self.config, side == "target"
+        x = self.embed(side, token)
         if c.scaled_embedding:
             x = x * c.hidden_dim**0.5
-        if c.positions == "learned" or c.positions.startswith("sinusoidal"):
-            x = x + self._positions(side, position)
+        if c.positions == "learned":
+            x = x + F.embedding(position, self.target_positions if is_target else self.source_positions)
+        elif c.positions.startswith("sinusoidal"):
+            x = x + F.embedding(position, self._sinusoids)
         if c.embedding_norm:
-            x = (self.target_embedding_norm if side == "target" else self.source_embedding_norm)(x)
+            x = (self.target_embedding_norm if is_target else self.source_embedding_norm)(x)
         result: Tensor = self.dropout(x)
         return result
 
-    def _bias(self, side: Side, relative: Tensor) -> PositionBias:
-        return PositionBias.at(self.config, side, relative, getattr(self, f"{side}_position_bias", None))
-
-    def _positions(self, side: str, position: Tensor) -> Tensor:
-        """The encoding of positions [...], counted from 0: [..., D]. ValueError beyond a learned table."""
-        c, most = self.config, int(position.max()) + 1 if position.numel() else 0
-        if c.positions == "learned":
-            if most > c.max_positions:
-                raise ValueError(f"{side} position {most} is beyond the model's {c.max_positions}; give shorter texts.")
-            return F.embedding(position, self.target_positions if side == "target" else self.source_positions)
-        if most > len(self._table) or self._table.device != position.device:
-            size = max(most, 2 * len(self._table), 64)
-            self._table = torch.from_numpy(position_table(c, size)).to(self.target_embedding)
-        return F.embedding(position, self._table)
+    def _bias(self, side: Side, position: Tensor) -> PositionBias:
+        shared = getattr(self, f"{side}_position_bias", None)
+        return PositionBias.at(self.config, side, position - position[:, None], shared)

@@ -55,8 +55,7 @@ def _attention(side: Literal["encoder", "decoder"], layer: int, c: TransformerCo
     name, dim, keys, bias = f"{side}.{layer}.attention", c.hidden_dim, c.attention_dim(side), c.attention_bias
     shapes = _norm(f"{name}.norm", c) | _linear(f"{name}.qkv", dim, 3 * keys, bias)
     if c.positions == "relative":
-        heads = c.encoder_heads if side == "encoder" else c.decoder_heads
-        shapes[f"{name}.position_bias"] = (c.relative_buckets, heads)
+        shapes[f"{name}.position_bias"] = (c.relative_buckets, c.heads(side))
     return shapes | _linear(f"{name}.out", keys, dim, bias)
 
 

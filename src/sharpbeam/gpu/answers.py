@@ -1,8 +1,8 @@
-"""Results of the kernels that stay on the device: answers, and lists whose length only it knows."""
+"""Answers of the kernels that stay on the device: the best tokens, and lists whose length only it knows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,10 @@ class Best:
     token: Tensor  # [R, k] int32
     log_sum: Tensor  # [R] float32
 
+    def narrowed(self, k: int) -> Best:
+        """The k best of them."""
+        return replace(self, logit=self.logit[:, :k], token=self.token[:, :k])
+
     @classmethod
     def empty(cls, rows: int, k: int, device: torch.device) -> Best:
         """Memory for an answer."""
@@ -28,8 +32,8 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Some:
+class IndexList:
     """Indices in a list whose length only the device knows."""
 
-    index: Tensor  # [most] int32, of which the first `count` are meant
+    index: Tensor  # [most] int32, of which the first `count` are in the list
     count: Tensor  # [1] int32

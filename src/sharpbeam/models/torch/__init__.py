@@ -1,1 +1,0 @@
-"""The PyTorch modules of the models: for training, GPU, and as a reference."""
