@@ -17,7 +17,7 @@ from typing import Any
 
 import docx
 import polib
-from fuzz import office_documents
+from fuzz import office_documents, string_files
 from fuzz.html_documents import in_order, nested
 from markdown_it import MarkdownIt
 from support.decoders import Decoder, hostile, reverse, run, same
@@ -211,6 +211,8 @@ FORMATS: dict[str, tuple[Make, Callable[[Any], Any], tuple[str, ...]]] = {
     "pptx": (partial(office_documents.slides, say=words), office_documents.outside, ()),
     "xlsx": (partial(office_documents.workbook, say=words), office_documents.outside, ()),
     "odt": (partial(office_documents.open_text, say=words), office_documents.outside, ()),
+    "xliff": (partial(string_files.xliff, say=words), string_files.xliff_kept, ()),
+    "android": (partial(string_files.android, say=words), string_files.android_kept, ()),
     "html": (page, _tags, ()),
     "xhtml": (page, _tags, ()),
 }
@@ -220,6 +222,8 @@ WHOLE: dict[str, Callable[[Any], Any]] = {  # with the text, which the decoder `
     "pptx": office_documents.slides_read,
     "xlsx": office_documents.workbook_read,
     "odt": office_documents.open_text_read,
+    "xliff": string_files.xliff_read,
+    "android": string_files.android_read,
 }
 
 

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any
 
 Make = Callable[[int], Any]  # content of about so many bytes
@@ -53,6 +54,8 @@ WRAP: dict[str, tuple[str, Callable[[str], str]]] = {  # a name: the format, and
     "po": ("po", _po),
     "json": ("json", lambda text: json.dumps(["Ab " + text], ensure_ascii=False)),
     "csv": ("csv", _csv),
+    "xliff": ("xliff", lambda text: f"<xliff><segment><source>Ab {escape(text)}</source></segment></xliff>"),
+    "android": ("android", lambda text: f"<resources><string>Ab {escape(text)}</string></resources>"),
 }
 
 

@@ -8,13 +8,30 @@ from collections.abc import Iterator, Sequence
 from sharpbeam.documents.segment import Built, Part, Segment, SegmentBuilder
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
-_PLACEHOLDER = re.compile(
-    r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\))?[-+ #0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlL]{0,2}[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%|"
-    r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
+PLACEHOLDER = re.compile(
+    r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\)|\d{1,3}\$)?[-+ #0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlLqzjt]{0,2}[diouxXeEfFgGcrsa@]"
+    r"(?![a-zA-Z])|%%|\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
 )
 
 
-def with_placeholders(text: str, pattern: re.Pattern[str] = _PLACEHOLDER) -> list[Built]:
+Piece = tuple[str, str, str]  # text, fixed, open, close or point; what stands there; the name of a tag
+
+
+def pieces(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> Iterator[Piece]:
+    """The parts of a text: everything that `pattern` finds is fixed, and tags are markup."""
+    at = 0
+    for match in pattern.finditer(text):
+        yield "text", text[at : match.start()], ""
+        raw, at = match[0], match.end()
+        tag = _TAG.fullmatch(raw)
+        if tag is None:
+            yield "fixed", raw, ""
+        else:
+            yield "point" if tag[3] else "close" if tag[1] else "open", raw, tag[2].lower()
+    yield "text", text[at:], ""
+
+
+def with_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> list[Built]:
     """A text as segments in which everything that `pattern` finds is fixed, and tags are markup; a line stays one."""
     first, *others = text.split("\n")
     built = _line(first, pattern)
@@ -31,16 +48,19 @@ def refilled(built: Sequence[Built], texts: Iterator[str]) -> str:
 
 
 def _line(text: str, pattern: re.Pattern[str]) -> list[Built]:
-    builder, at = SegmentBuilder(collapse=False), 0
-    for match in pattern.finditer(text):
-        builder.add(text[at : match.start()])
-        raw, at = match[0], match.end()
-        tag = _TAG.fullmatch(raw)
-        if tag is None:
-            builder.fixed(raw, raw)
-        elif tag[3]:
-            builder.point(raw)
-        else:
-            (builder.close if tag[1] else builder.open)(tag[2].lower(), raw)
-    builder.add(text[at:])
+    builder = SegmentBuilder(collapse=False)
+    for kind, raw, name in pieces(text, pattern):
+        add_piece(builder, kind, raw, raw, name)
     return builder.build()
+
+
+def add_piece(builder: SegmentBuilder, kind: str, text: str, raw: str, name: str) -> None:
+    """Add text, or markup that is written as `raw`, to a builder."""
+    if kind == "text":
+        builder.add(text)
+    elif kind == "fixed":
+        builder.fixed(text, raw)
+    elif kind in ("open", "close"):
+        (builder.open if kind == "open" else builder.close)(name, raw)
+    elif kind in ("point", "break"):
+        (builder.point if kind == "point" else builder.boundary)(raw)

@@ -24,6 +24,7 @@ from sharpbeam.documents.formats.packages import (
     WorkbookDocument,
 )
 from sharpbeam.documents.formats.po import PoDocument
+from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
 from sharpbeam.documents.formats.subtitles import SubtitleDocument
 from sharpbeam.documents.formats.tables import CsvDocument, JsonDocument
 from sharpbeam.documents.formats.text import TextDocument
@@ -49,6 +50,8 @@ FORMATS = {
     "markdown": Format((".md", ".markdown"), text=MarkdownDocument),
     "subtitles": Format((".srt", ".vtt"), text=SubtitleDocument),
     "po": Format((".po", ".pot"), text=PoDocument),
+    "xliff": Format((".xliff", ".xlf"), text=XliffDocument, charset=XML_CHARSET),
+    "android": Format((".xml",), text=AndroidDocument, charset=XML_CHARSET),
     "json": Format((".json", ".jsonl"), fields=JsonDocument),
     "csv": Format((".csv", ".tsv"), fields=CsvDocument),
     "docx": Format((".docx",), binary=partial(PackageDocument, package=DOCX)),

@@ -1,7 +1,7 @@
 """XML with text in blocks: paragraphs, cells, strings. In a block are texts, and markup that moves with their words.
 
 A format says in its `Rules` which elements are which. In office files text stands in runs, each with a format: the
-format of most letters is the block's own, the others are tags as markup around words is, and neighbouring runs of one
+format of most letters is the block's own, the others are tags as markup around words is, and neighboring runs of one
 format are one. What is outside of blocks stays byte for byte.
 """
 
@@ -11,11 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
-from itertools import chain
-from typing import Literal, NamedTuple
+from itertools import chain, groupby
+from typing import NamedTuple
 
 from sharpbeam.documents.formats.interface import Template
+from sharpbeam.documents.formats.placeholders import add_piece, pieces
 from sharpbeam.documents.formats.xml_tokens import Token, xml_tokens
 from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError
@@ -34,6 +36,7 @@ class Rules:
     """Names of the elements of a format. Another element in a block is a point that moves with its place."""
 
     blocks: Names  # whose text is translated
+    root: str = ""  # the outermost one; any if there is none
     inline: Names = frozenset()  # around words
     breaks: Names = frozenset()  # end a text
     kept: Names = frozenset()  # with what is in them, not translated
@@ -85,13 +88,16 @@ class Form(NamedTuple):
         return f"{self.head}<{self.text}{space}>{escaped}</{self.text}>{self.tail}" if self.text else escaped
 
 
+_PLAIN = Form()
+
+
 class Item(NamedTuple):
     """A part of a block: text, or markup that opens, closes, is a point, or ends a text."""
 
-    kind: Literal["text", "open", "close", "point", "break", "fixed", "end"]
+    kind: str  # text, open, close, point, break, fixed, end
     raw: str = ""
     text: str = ""
-    form: Form = Form()
+    form: Form = _PLAIN
     name: str = ""  # of what is opened and closed
 
 
@@ -109,6 +115,8 @@ class XmlDocument(Template):
         translated, count = [True], 0
         for token in xml_tokens(content):
             if token.kind == "open":
+                if len(translated) == 1 and token.name != (rules.root or token.name):
+                    raise InputError(f"the XML has <{token.name}> where this format has <{rules.root}>.")
                 translated.append(self._is_translated(token, translated[-1]))
             if token.kind == "open" and (path or (token.name in rules.blocks and translated[-1])):
                 element = Element(token)
@@ -150,10 +158,8 @@ class XmlDocument(Template):
         """The XML of a node, with marks for the texts of blocks in it."""
         if isinstance(node, Token):
             return node.raw
-        if node.name in self._rules.blocks:
-            text = "".join(self._texts(node))
-            if is_translatable(text) and text not in self._rules.names:
-                return self.block(node)
+        if node.name in self._rules.blocks and self.is_text(self.text(node)):
+            return self.block(node)
         return node.token.raw + "".join(map(self.raw, node.children)) + node.end
 
     def block(self, element: Element) -> str:
@@ -161,18 +167,23 @@ class XmlDocument(Template):
         return element.token.raw + self.mark(element) + element.end
 
     def mark(self, element: Element) -> str:
-        """The mark for the text of an element."""
-        block = _Block(list(self.items(element.children)), self._rules.collapse)
+        """The mark for the text of an element; a CDATA section that is all of it stays one."""
+        nodes = list(joined(element.children))
+        visible = [node for node in nodes if isinstance(node, Element) or node.raw.strip()]
+        cdata = len(visible) == 3 and isinstance(visible[0], Token) and visible[0].raw == _CDATA
+        items = list(self.items(visible[1:2] if cdata else nodes, cdata))
+        block = _Block(items, self._rules.collapse, partial(self.written, cdata=cdata))
         self.aside_all(block.built)
         self._blocks.append(block)
-        return f"\0{len(self._blocks) - 1}\0"
+        mark = f"\0{len(self._blocks) - 1}\0"
+        return "".join(mark if node is visible[1] else self.raw(node) for node in nodes) if cdata else mark
 
-    def items(self, children: Iterable[Element | Token]) -> Iterator[Item]:
+    def items(self, children: Iterable[Element | Token], cdata: bool = False) -> Iterator[Item]:
         """The parts of a block."""
         rules = self._rules
-        for child in _fields(children) if rules.runs else children:
+        for child in _fields(children) if rules.runs else joined(children):
             if isinstance(child, Token):
-                yield from self._token_items(child)
+                yield from self._token_items(child, cdata)
             elif child.name in rules.runs:
                 yield from self._run_items(child)
             elif child.name in rules.texts:
@@ -180,7 +191,7 @@ class XmlDocument(Template):
             elif child.name in rules.breaks:
                 yield Item("break", self.raw(child))
             elif child.name in rules.kept or not self._is_translated(child.token, True):
-                text = "".join(self._texts(child))
+                text = self.text(child)
                 short = len(text) <= MOST_FIXED and "\n" not in text and text == text.strip()
                 yield Item("fixed", self.raw(child), text if short else "")
             elif child.name in rules.inline and child.children:
@@ -190,15 +201,39 @@ class XmlDocument(Template):
             elif child.name not in rules.dropped:
                 yield Item("point", self.raw(child))
 
-    def _token_items(self, token: Token) -> Iterator[Item]:
-        if self._rules.runs and not token.raw.strip():
-            return
-        if token.text and not self._rules.runs:
-            yield Item("text", token.raw, token.text)
-        elif token.raw in (_CDATA, _CDATA_END):
-            yield Item("open" if token.raw == _CDATA else "close", token.raw, name=_CDATA)
-        else:
+    def _token_items(self, token: Token, cdata: bool) -> Iterator[Item]:
+        if token.kind == "text" and not self._rules.runs:
+            yield from self.text_items(token.text, cdata)
+        elif token.raw.startswith("&"):  # an entity is read as a word
+            yield Item("fixed", token.raw, token.raw)
+        elif token.raw.strip() and token.raw not in (_CDATA, _CDATA_END):
             yield Item("point", token.raw)
+
+    def text_items(self, text: str, cdata: bool) -> Iterator[Item]:
+        """The parts of a text: its lines, and placeholders in it."""
+        if self._rules.collapse:
+            yield Item("text", text=text)
+            return
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                yield Item("break", "\n")
+            for kind, raw, name in pieces(line):
+                yield Item(kind, self.written(raw, cdata=cdata), raw, name=name)
+
+    def written(self, text: str, form: Form = _PLAIN, cdata: bool = False) -> str:
+        """The XML of a text."""
+        text = self.encoded(_ILLEGAL.sub("", text))
+        if cdata:
+            return text.replace(_CDATA_END, f"]]{_CDATA_END}{_CDATA}>")
+        return form.written(text) if text else ""
+
+    def encoded(self, text: str) -> str:
+        """A text as the format writes it, before that of XML."""
+        return text
+
+    def is_text(self, text: str) -> bool:
+        """Whether the text of a block is to be translated."""
+        return is_translatable(text) and text not in self._rules.names
 
     def _run_items(self, run: Element) -> Iterator[Item]:
         rules = self._rules
@@ -215,8 +250,11 @@ class XmlDocument(Template):
             else:
                 yield Item("break" if child.name in rules.breaks else "point", head + self.raw(child) + tail)
 
-    def _texts(self, element: Element) -> Iterator[str]:
+    def text(self, element: Element) -> str:
         """The text of an element, without that of blocks in it."""
+        return "".join(self._texts(element))
+
+    def _texts(self, element: Element) -> Iterator[str]:
         for child in element.children:
             if isinstance(child, Element):
                 yield from self._texts(child) if child.name not in self._rules.blocks else ()
@@ -225,13 +263,16 @@ class XmlDocument(Template):
 
     def _is_translated(self, token: Token, around: bool) -> bool:
         says = token.attributes.get("translate") or token.attributes.get("translatable")
+        if token.attributes.get("mtype") == "protected":
+            return False
         return says in ("yes", "true") if says else around and token.name not in self._rules.kept
 
 
 class _Block:
     """The text of a block as segments, whose tags are raw XML and changes of format."""
 
-    def __init__(self, items: list[Item], collapse: bool) -> None:
+    def __init__(self, items: list[Item], collapse: bool, written: Callable[[str, Form], str]) -> None:
+        self._written = written
         letters: Counter[Form] = Counter()
         for item in items:
             letters[item.form] += len(item.text) if item.kind == "text" else 0
@@ -246,7 +287,7 @@ class _Block:
             if now not in (before, self._own):
                 builder.open(marks[now], marks[now])
             before = now
-            _add(builder, item)
+            add_piece(builder, item.kind, item.text, item.raw, item.name)
         self.built = builder.build()
 
     def write(self, segments: Iterator[Sequence[Part]]) -> str:
@@ -255,33 +296,29 @@ class _Block:
             next(segments) if isinstance(item, Segment) else (item if isinstance(item, Part) else Part(item),)
             for item in self.built
         )
-        form, cdata, text, xml = self._own, False, "", list[str]()
+        form, text, xml = self._own, "", list[str]()
         for part in chain(parts, [Part(_FORM, markup=True)]):
             if not part.markup or part.text.isspace():
                 text += part.text
                 continue
-            xml.append(_written(text, form, cdata))
+            xml.append(self._written(text, form))
             text = ""
             if part.text.startswith(_FORM):
                 form = self._forms.get(part.text, self._own)
             else:
-                cdata = part.text == _CDATA or (cdata and part.text != _CDATA_END)
                 xml.append(part.text)
         return "".join(xml)
 
 
-def _add(builder: SegmentBuilder, item: Item) -> None:
-    """Add an item to a builder."""
-    if item.kind == "text":
-        builder.add(item.text)
-    elif item.kind == "open":
-        builder.open(item.name, item.raw)
-    elif item.kind == "close":
-        builder.close(item.name, item.raw)
-    elif item.kind == "fixed":
-        builder.fixed(item.text, item.raw)
-    elif item.kind in ("point", "break"):
-        (builder.point if item.kind == "point" else builder.boundary)(item.raw)
+def joined(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
+    """The same, with neighboring texts as one: expat cuts them at references and line ends."""
+    for kind, group in groupby(children, lambda child: isinstance(child, Token) and child.kind):
+        nodes = list(group)
+        if kind == "text":
+            texts = [node for node in nodes if isinstance(node, Token)]
+            yield Token("text", "".join(text.raw for text in texts), text="".join(text.text for text in texts))
+        else:
+            yield from nodes
 
 
 def _fields(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
@@ -317,13 +354,6 @@ def _lines(element: Element, form: Form) -> Iterator[Item]:
         if number:
             yield Item("break", "\n")
         yield Item("text", text=line, form=form)
-
-
-def _written(text: str, form: Form, cdata: bool) -> str:
-    text = _ILLEGAL.sub("", text)
-    if cdata:
-        return text.replace(_CDATA_END, f"]]{_CDATA_END}{_CDATA}>")
-    return form.written(text) if text else ""
 
 
 def _name(node: Element | Token) -> str:
