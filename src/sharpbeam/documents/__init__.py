@@ -1,6 +1,7 @@
 """Documents: sentences, markup, formats, guards."""
 
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
+from sharpbeam.documents.formats.tags import TagOptions, read_tagged
 from sharpbeam.documents.guards import Verdict, check_translation
 from sharpbeam.documents.job import Job, run_steps
 from sharpbeam.documents.sentences import split_sentences
@@ -18,6 +19,7 @@ __all__ = [
     "Glossary",
     "Job",
     "Sentence",
+    "TagOptions",
     "Verdict",
     "check_translation",
     "document_steps",
@@ -25,6 +27,7 @@ __all__ = [
     "format_of",
     "read_document",
     "read_glossary",
+    "read_tagged",
     "run_steps",
     "split_sentences",
     "translate_document",

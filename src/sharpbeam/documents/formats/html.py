@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from sharpbeam.documents.formats.html_attributes import Attributes
@@ -36,16 +37,28 @@ _LANG = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?)({_CODE.pattern})(?=["'\s/>
 MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
 
 
+@dataclass(frozen=True)
+class Rules:
+    """The kinds of elements of a page, by name."""
+
+    inline: frozenset[str] = INLINE  # in a sentence
+    fixed: frozenset[str] = FIXED  # in a sentence, not translated
+    opaque: frozenset[str] = OPAQUE  # not translated
+    void: frozenset[str] = VOID  # without an end
+    points: frozenset[str] = INLINE_VOID  # of these in a sentence
+    attributes: bool = True  # some are read by people
+
+
 class HtmlDocument(Template):
     """A page, or a part of one."""
 
     xml = False
     lacking = "xmlcharrefreplace"  # letters that its encoding has not
 
-    def __init__(self, content: str) -> None:
+    def __init__(self, content: str, rules: Rules = Rules()) -> None:
         super().__init__()
         self._attributes = Attributes(self, content)
-        reader = _Reader(self, self._attributes)
+        reader = _Reader(self, self._attributes, rules)
         for token in html_tokens(content, self.xml):
             reader.take(token)
         reader.end()
@@ -84,8 +97,8 @@ def _escape(text: str) -> str:
 class _Reader:
     """Makes segments of tokens."""
 
-    def __init__(self, template: Template, attributes: Attributes) -> None:
-        self._template, self._attributes = template, attributes
+    def __init__(self, template: Template, attributes: Attributes, rules: Rules) -> None:
+        self._template, self._attributes, self._rules = template, attributes, rules
         self._builder = SegmentBuilder()
         self._raw: list[str] = []  # of the segment, for one without text
         self._text: list[str] = []
@@ -98,24 +111,28 @@ class _Reader:
 
     def take(self, token: Token) -> None:
         """The next token."""
-        name, raw = token.name, token.raw
+        name, raw, rules = token.name, token.raw, self._rules
         if self._skipped:
             self._skip(token)
             return
-        if token.kind in ("open", "void") and not self._frozen and not _not_translated(token):
+        if rules.attributes and token.kind in ("open", "void") and not self._frozen and not _not_translated(token):
             raw = self._attributes.marked(token)
         if token.kind == "text":
             self._raw.append(raw)
             self._text.append(unescape(raw))
             self._builder.add(unescape(raw))
-        elif token.kind == "open" and name not in VOID and (name in FIXED | OPAQUE or _not_translated(token)):
-            self._inline = name in FIXED | INLINE and not self._frozen
+        elif (
+            token.kind == "open"
+            and name not in rules.void
+            and (name in rules.fixed | rules.opaque or _not_translated(token))
+        ):
+            self._inline = name in rules.fixed | rules.inline and not self._frozen
             self._skipped, self._depth, self._kept, self._kept_text = name, 1, [raw], []
-        elif name in INLINE and token.kind != "void" and not self._frozen:
+        elif name in rules.inline and token.kind != "void" and not self._frozen:
             self._raw.append(raw)
             (self._builder.open if token.kind == "open" else self._builder.close)(name, raw)
         elif (
-            (token.kind == "other" or name in INLINE_VOID or (token.kind == "void" and name in INLINE))
+            (token.kind == "other" or name in rules.points or (token.kind == "void" and name in rules.inline))
             and token.ends
             and not self._frozen
         ):
