@@ -40,7 +40,7 @@ from sharpbeam.documents import document_steps, read_document
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.server.bodies import read_fields
-from sharpbeam.server.fields import Fields, Terms, Texts, glossary_of
+from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of
 from sharpbeam.server.refusals import Refused
 from sharpbeam.text.glossary import Glossary
 
@@ -99,7 +99,7 @@ def work(pattern: Pattern, content: str | bytes) -> None:
         pass
 
 
-class OneField(Fields):
+class OneField(RequestFields):
     """A field of each kind."""
 
     text: str = ""

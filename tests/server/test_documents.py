@@ -99,22 +99,3 @@ def test_a_full_disk_is_a_refusal(live: Live, monkeypatch: pytest.MonkeyPatch) -
     assert (answer.status_code, answer.json()) == (507, {"error": "the disk of the server is full"})
     monkeypatch.undo()
     assert send(live, "a.txt", b"Balo.").status_code == 200
-
-
-def test_deepls_python_client(serve: Callable[..., Live], models: list[str], tmp_path: Path) -> None:
-    deepl = pytest.importorskip("deepl", reason="deepl is not installed")
-    (tmp_path / "keys").write_text("my key\n")
-    live = serve([models[0].replace("xx-yy", "de-en")], api_keys=str(tmp_path / "keys"))
-    client = deepl.Translator("my key", server_url=live.url, send_platform_info=False)
-    one, two = client.translate_text(["Balo mike.", "Nodi."], source_lang="DE", target_lang="EN-US")
-    plain = live.translate(["Balo mike.", "Nodi."], source="de", target="en", api_key="my key").json()
-    assert [one.text, two.text] == plain["translatedText"]
-    assert one.detected_source_lang == "DE"
-    marked = client.translate_text("Balo <b>mike</b>.", target_lang="EN-US", tag_handling="html")
-    assert "<b>" in marked.text
-    assert [each.code for each in client.get_target_languages()] == ["EN"]
-    assert client.get_usage().character.count > 0
-    with pytest.raises(deepl.DeepLException, match="formality is not supported"):
-        client.translate_text("Balo.", source_lang="DE", target_lang="EN-US", formality="less")
-    with pytest.raises(deepl.AuthorizationException):
-        deepl.Translator("no key", server_url=live.url).translate_text("Balo.", target_lang="EN-US")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
@@ -17,12 +17,15 @@ from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.admission import Admission
 from sharpbeam.server.boundary import Boundary, refused
 from sharpbeam.server.catalog import Catalog
+from sharpbeam.server.documents import Documents
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.files import Files
+from sharpbeam.server.folder import temporary_folder
+from sharpbeam.server.glossaries import Glossaries
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Pool
-from sharpbeam.server.protocols import deepl, libretranslate
+from sharpbeam.server.protocols import deepl, deepl_documents, deepl_glossaries, libretranslate
 from sharpbeam.server.protocols import files as file_protocol
 from sharpbeam.server.protocols import page as pages
 from sharpbeam.server.rates import Rates
@@ -59,7 +62,11 @@ def create_app(
     service = Service(catalog, pool, options, metrics, admission)
     rates = Rates(options.requests_per_minute, share.folder / "rates" if share else None)
     gate = Gate(service, Keys(options.api_keys), rates)
-    files = Files(options.file_limit, share)
+    end = ExitStack()
+    folder = share.folder if share else end.enter_context(temporary_folder())
+    files, states = Files(options.file_limit, folder / "files"), Files(options.file_limit, folder / "states")
+    glossaries = Glossaries(service.catalog, folder / "glossaries")
+    documents = Documents(service, files, states)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -74,13 +81,20 @@ def create_app(
             task.cancel()
         await service.close()
         await pool.close()
-        files.close()
+        end.close()
 
     app = FastAPI(
         title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
         exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
     )  # fmt: skip
-    routers = [libretranslate.router(gate), file_protocol.router(gate, files), deepl.router(gate), pages.router(gate)]
+    routers = [
+        libretranslate.router(gate),
+        file_protocol.router(gate, files),
+        deepl.router(gate, glossaries),
+        deepl_glossaries.router(gate, glossaries),
+        deepl_documents.router(gate, glossaries, documents),
+        pages.router(gate),
+    ]
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, ImmutableMultiDict, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -35,12 +35,15 @@ class JsonAnswer(JSONResponse):
 async def read_fields(request: Request, most: int, seconds: float) -> dict[str, Any]:
     """The fields of a body of at most `most` bytes that arrives within `seconds`; raises Refused.
 
-    A field of a form that comes several times is a list.
+    A field of a form that comes several times is a list. Those of a GET may be in its address, too.
     """
+    query = request.query_params if request.method == "GET" else QueryParams()
+    return _as_lists(query) | await _read_body(request, most, seconds)
+
+
+async def _read_body(request: Request, most: int, seconds: float) -> dict[str, Any]:
     if (request.headers.get("content-type") or "").partition(";")[0].strip().lower() in FORMS:
-        form = await read_form(request, most, seconds)
-        lists = {name: form.getlist(name) for name in form}
-        return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
+        return _as_lists(await read_form(request, most, seconds))
     body = await _bounded(request, most, seconds, _whole)
     if not body.strip():
         return {}
@@ -58,6 +61,11 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
     if not isinstance(fields, dict):
         raise bad_request("Invalid JSON format")
     return fields
+
+
+def _as_lists(form: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
+    lists = {name: form.getlist(name) for name in form}
+    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
 
 
 async def read_form(request: Request, most: int, seconds: float) -> FormData:

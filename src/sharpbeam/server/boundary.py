@@ -98,7 +98,7 @@ class Boundary:
 def refused(request: Request, error: Refused) -> Response:
     """The answer to a request that is refused."""
     body = {"error": error.message}
-    if request.url.path.startswith("/v2/"):
+    if request.url.path.startswith(("/v1/", "/v2/")):
         body["message"] = error.message  # where DeepL's clients look for it
     return JSONResponse(body, error.status, error.headers)
 

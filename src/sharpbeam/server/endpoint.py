@@ -29,7 +29,7 @@ class Gate:
         admitted = self.admit_by_header(request)
         fields = await read_fields(request, options.body_limit, options.body_timeout)
         if not admitted:
-            self.admit(request, fields.get("api_key"))
+            self.admit(request, fields.get("api_key") or fields.get("auth_key"))  # DeepL's name for it
         return fields
 
     def admit_by_header(self, request: Request) -> bool:
@@ -39,6 +39,10 @@ class Gate:
             return False
         self.admit(request)
         return True
+
+    def client(self, request: Request) -> str:
+        """The client of a request that was admitted: the name of its key, or its address."""
+        return request.scope["sharpbeam.log"]["key"] or client_of(request)
 
     def admit(self, request: Request, key: object = None) -> None:
         """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute.

@@ -22,7 +22,7 @@ MOST_TERMS = 1000  # of a glossary
 KINDS = ("application/json", "application/x-www-form-urlencoded")
 
 
-class Fields(BaseModel):
+class RequestFields(BaseModel):
     """The fields of a request; names that a model lacks are ignored."""
 
     api_key: str = Field("", description="a key of the server, where it needs one; a header may have it too")

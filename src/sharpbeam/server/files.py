@@ -1,4 +1,4 @@
-"""Translated files that wait to be downloaded: under names that cannot be guessed, for a while, in a folder of ours."""
+"""Files of clients in a folder of the server: under names that cannot be guessed, for a while."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import errno
 import re
 import secrets
 import time
-from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
-from sharpbeam.server.folder import temporary_folder
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.share import Share
 
 LIFETIME = 900.0  # seconds that a file can be downloaded
 SPACE = 16  # files of the largest size that there is space for
@@ -21,12 +18,11 @@ NAME = re.compile(r"[A-Za-z0-9_-]{24}\.[a-z0-9]{1,9}")
 
 
 class Files:
-    """The files of one server, in all its processes. Of a client's file name only its format's suffix is used."""
+    """Files of one kind, in all processes of a server. Of a client's file name only its format's suffix is used."""
 
-    def __init__(self, largest: int, share: Share | None = None) -> None:
-        """There is space for SPACE files of `largest` bytes, and for more that are smaller."""
-        self._end, self._space = ExitStack(), SPACE * largest
-        self._folder = share.folder / "files" if share else self._end.enter_context(temporary_folder())
+    def __init__(self, largest: int, folder: Path, lifetime: float = LIFETIME) -> None:
+        """There is space for SPACE files of `largest` bytes, and for more that are smaller, for `lifetime` seconds."""
+        self._space, self._folder, self._lifetime = SPACE * largest, folder, lifetime
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
     def put(self, content: bytes, suffix: str, client: str) -> str:
@@ -35,7 +31,7 @@ class Files:
         Where there is no space, the oldest file leaves of the client that takes most.
         """
         name = secrets.token_urlsafe(18) + suffix
-        path = self._folder / f"{sha256(client.encode()).hexdigest()}.{name}"
+        path = self._folder / f"{_digest(client)}.{name}"
         self._free_space(path, len(content))
         try:
             path.write_bytes(content)
@@ -45,17 +41,17 @@ class Files:
             raise Refused(507, "the disk of the server is full" if full else "the server cannot write files") from None
         return name
 
-    def path(self, name: str) -> Path:
-        """Where a file is; raises Refused for a name that was not given out, or that is too old."""
+    def path(self, name: str, client: str = "") -> Path:
+        """The place of a file, of any client or of one; raises Refused for an unknown name, and one that is too old."""
         if NAME.fullmatch(name):
-            for path in self._folder.glob(f"*.{name}"):
-                if time.time() - path.stat().st_mtime <= LIFETIME:
+            for path in self._folder.glob(f"{_digest(client) if client else '*'}.{name}"):
+                if time.time() - path.stat().st_mtime <= self._lifetime:
                     return path
         raise Refused(404, "Invalid filename: there is no such file, or no longer")
 
-    def close(self) -> None:
-        """Delete all files, unless other processes have them too."""
-        self._end.close()
+    def names(self, client: str) -> list[str]:
+        """The names of the files of a client."""
+        return [path.name.partition(".")[2] for path in self._folder.glob(f"{_digest(client)}.*")]
 
     def _free_space(self, new: Path, size: int) -> None:
         """Delete files that are too old, and as many as take the space of `new`."""
@@ -66,7 +62,7 @@ class Files:
                 facts = path.stat()
             except FileNotFoundError:  # another process was faster
                 continue
-            if time.time() - facts.st_mtime > LIFETIME:
+            if time.time() - facts.st_mtime > self._lifetime:
                 path.unlink(missing_ok=True)
                 continue
             files.append((facts.st_mtime, max(facts.st_size, LEAST), path))
@@ -81,3 +77,7 @@ class Files:
 
 def _client(path: Path) -> str:
     return path.name.partition(".")[0]
+
+
+def _digest(client: str) -> str:
+    return sha256(client.encode()).hexdigest()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import Sentence
+from sharpbeam.documents import Sentence, TagOptions
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.server import ServerOptions
@@ -44,6 +44,7 @@ class Query:
     alternatives: int = 0
     details: bool = False  # whether words, their confidence and alignment are returned
     glossary: Glossary | None = None
+    tags: TagOptions | None = None  # of html and xml
 
 
 @dataclass
@@ -135,7 +136,9 @@ class Service:
                 result.alternatives.append(other.content)
         return result
 
-    async def translate_file(self, content: bytes, format: str, source: str, target: str) -> bytes:
+    async def translate_file(
+        self, content: bytes, format: str, source: str, target: str, glossary: Glossary | None = None
+    ) -> bytes:
         """Translate the bytes of a file; raises Refused. Its source may be "auto"."""
         target = self.catalog.code_of(target)
         try:
@@ -145,8 +148,8 @@ class Service:
                 if not route:
                     return content
                 async with self.pool.hold({hop.model for hop in route}) as engines:
-                    decoder = Decoder(engines, route, ticket, self.metrics)
-                    task = Task(content, format, False, self.documents, source, target, decoder.attends)
+                    decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
+                    task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
                     translation: bytes = (await decoder.run(self._remote(task))).content
                     return translation
         except SharpbeamError as error:
@@ -162,7 +165,7 @@ class Service:
         return detect(begin.content, self.catalog.sources).language
 
     def _steps(self, text: str, source: str, query: Query, decoder: Decoder) -> Inline | Remote:
-        how = decoder.attends, query.glossary, query.details
+        how = decoder.attends, query.glossary, query.details, query.tags
         task = Task(text, query.format, False, self.documents, source, self.catalog.code_of(query.target), *how)
         return Inline(task) if len(text) <= INLINE else self._remote(task)
 

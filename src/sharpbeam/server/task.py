@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import DocumentTranslation, document_steps, read_document
+from sharpbeam.documents import DocumentTranslation, TagOptions, document_steps, read_document, read_tagged
 from sharpbeam.documents.job import Job, Steps
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.glossary import Glossary
@@ -32,6 +32,7 @@ class Task:
     attends: bool = True
     glossary: Glossary | None = None
     details: bool = False  # whether the result has its sentences, with their confidence
+    tags: TagOptions | None = None  # what a client says of elements, of html and xml
 
     @property
     def cpu_seconds(self) -> float:
@@ -40,7 +41,11 @@ class Task:
 
     def steps(self) -> Steps[DocumentTranslation[Any]]:
         """Read the document, ask for translations of its sentences, and return the result; raises SharpbeamError."""
-        document: Any = read_document(self.content, self.format)
+        document: Any
+        if self.tags is not None and isinstance(self.content, str):
+            document = read_tagged(self.content, self.format, self.tags)
+        else:
+            document = read_document(self.content, self.format)
         if self.sample:
             return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
         how = self.attends, self.glossary, self.details, self.target

@@ -31,7 +31,7 @@ def serve(
     """Serve models over HTTP, with a web page, until Ctrl-C or SIGTERM.
 
     The sentences of all clients are decoded together. The server speaks the APIs of LibreTranslate (`/translate`,
-    `/languages`, `/detect`), DeepL (`/v2/translate`) and NeMo Curator, streams sentences as they are done, and
+    `/languages`, `/detect`), DeepL (`/v2`) and NeMo Curator, streams sentences as they are done, and
     describes itself at `/docs`. Each request is logged as one line of JSON on stderr, without its text.
 
     Examples:

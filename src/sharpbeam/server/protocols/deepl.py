@@ -8,23 +8,34 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from sharpbeam.documents import TagOptions
 from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.endpoint import Gate
-from sharpbeam.server.fields import Fields, Texts, texts_of
+from sharpbeam.server.fields import RequestFields, Texts, texts_of
+from sharpbeam.server.glossaries import Glossaries
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.server.service import Query
 
 
-class TranslateFields(Fields):
-    """A request for translations."""
+class DeeplFields(RequestFields):
+    """A request for translations; fields that are not here, as split_sentences, have no effect."""
 
     text: Texts = Field(description="the texts")
     target_lang: str = Field(description="code of the language to translate into, as /v2/languages lists it")
     source_lang: str = Field("auto", description="without it, the language of each text is detected")
-    tag_handling: Literal["text", "html"] = Field(
-        "text", description="html: tags are kept, and inline ones move with their words"
+    context: str = Field("", description="accepted, without effect")
+    formality: Literal["default", "prefer_more", "prefer_less"] = Field(
+        "default", description="without effect: no model has degrees of it"
     )
+    glossary_id: str = Field("", description="a glossary for this direction; needs source_lang")
+    tag_handling: Literal["text", "html", "xml"] = Field(
+        "text", description="html, xml: tags are kept, and inline ones move with their words"
+    )
+    ignore_tags: Texts = Field([], description="elements that are copied with what they hold")
+    splitting_tags: Texts = Field([], description="elements between sentences")
+    non_splitting_tags: Texts = Field([], description="elements in a sentence")
+    outline_detection: bool = Field(True, description="xml: which other elements are in a sentence shows their place")
 
 
 LANGUAGES = {
@@ -37,25 +48,26 @@ LANGUAGES = {
         }
     ]
 }
-# Asked for, these would have to be obeyed; others (formality prefer_*, context) are hints.
-NOT_SERVED = ("glossary_id", "style_id", "translation_memory_id")
+NOT_SERVED = ("glossary_ids", "style_id", "translation_memory_id")  # which would have to be obeyed
 
 
-def router(gate: Gate) -> APIRouter:
+def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     """The endpoints."""
-    routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
+    routes, service = APIRouter(tags=["DeepL"]), gate.service
 
-    @routes.post("/translate", openapi_extra=TranslateFields.description("Translate texts as DeepL does"))
+    @routes.get("/v1/translate", summary="As /v2/translate, for older clients")
+    @routes.get("/v2/translate", summary="As a POST")
+    @routes.post("/v1/translate", summary="As /v2/translate, for older clients")
+    @routes.post("/v2/translate", openapi_extra=DeeplFields.description("Translate texts as DeepL does"))
     async def translate(request: Request) -> Response:
         body = await gate.fields(request)
         for name in NOT_SERVED:
             if body.get(name):
                 raise bad_request(f"{name} is not supported")
-        if body.get("formality") in ("more", "less"):
-            raise bad_request("formality is not supported")
-        fields = TranslateFields.of(body)
-        texts, source = texts_of(fields.text), fields.source_lang
-        query = Query(texts, source, fields.target_lang, format=fields.tag_handling)
+        fields = DeeplFields.of(body)
+        texts, source, target = texts_of(fields.text), fields.source_lang, fields.target_lang
+        terms = glossaries.terms(gate.client(request), fields.glossary_id, source, target)
+        query = Query(texts, source, target, format=fields.tag_handling, glossary=terms, tags=_tags(fields))
         results = await gate.translate(request, query)
         code = service.catalog.code_of(source) if source != "auto" else ""
         languages = [each.detection.language if each.detection else code for each in results]
@@ -65,10 +77,9 @@ def router(gate: Gate) -> APIRouter:
         ]
         return JsonAnswer({"translations": translations})
 
-    @routes.get("/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
+    @routes.get("/v2/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
     async def languages(request: Request) -> list[dict[str, Any]]:
-        fields = await gate.fields(request)  # its client puts them into the body of a GET
-        target = (request.query_params.get("type") or fields.get("type")) == "target"
+        target = (await gate.fields(request)).get("type") == "target"  # of the address, or the body of a GET
         catalog = service.catalog
         codes = catalog.sources
         if target:
@@ -76,9 +87,20 @@ def router(gate: Gate) -> APIRouter:
         formality = {"supports_formality": False} if target else {}
         return [{"language": code.upper(), "name": name_of(code), **formality} for code in codes]
 
-    @routes.get("/usage", summary="Characters so far and their limit, which is none")
+    @routes.get("/v2/usage", summary="Characters so far and their limit, which is none")
     async def usage(request: Request) -> dict[str, int]:
         gate.admit(request)
         return {"character_count": service.metrics.characters, "character_limit": 10**12}
 
     return routes
+
+
+def _tags(fields: DeeplFields) -> TagOptions | None:
+    """The elements that the client names; None for plain text."""
+    if fields.tag_handling == "text":
+        return None
+    ignore, splitting, non_splitting = (
+        frozenset(name.strip().lower() for names in texts_of(field) for name in names.split(",") if name.strip())
+        for field in (fields.ignore_tags, fields.splitting_tags, fields.non_splitting_tags)
+    )
+    return TagOptions(ignore, splitting, non_splitting, fields.outline_detection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi import Path as Name
@@ -13,25 +13,36 @@ from starlette.datastructures import UploadFile
 
 from sharpbeam.documents.formats.registry import FORMATS
 from sharpbeam.server.bodies import read_form
-from sharpbeam.server.endpoint import Gate, client_of, note
-from sharpbeam.server.fields import Fields
+from sharpbeam.server.endpoint import Gate, note
+from sharpbeam.server.fields import RequestFields
 from sharpbeam.server.files import Files
 from sharpbeam.server.refusals import Refused, bad_request
 
 OVERHEAD = 4096  # bytes of a form around its file
 
 
-class FileFields(Fields):
-    """A file, and how it is to be translated."""
+class UploadFields(RequestFields):
+    """A form with a file."""
 
     file: Annotated[Any, Field(json_schema_extra={"type": "string", "format": "binary"})] = Field(
         description="the document; its suffix says which format it has"
     )
+
+    @classmethod
+    def upload_description(cls, summary: str) -> dict[str, Any]:
+        """The entry in OpenAPI of an endpoint that takes this form."""
+        content = {"multipart/form-data": {"schema": cls.model_json_schema()}}
+        return {"summary": summary, "requestBody": {"content": content}}
+
+
+class FileFields(UploadFields):
+    """A file, and how it is to be translated."""
+
     source: str = Field(description="code of its language, as /languages lists it, or auto")
     target: str = Field(description="code of the language to translate into")
 
 
-BODY = {"requestBody": {"content": {"multipart/form-data": {"schema": FileFields.model_json_schema()}}}}
+Form = TypeVar("Form", bound=UploadFields)
 
 
 def suffixes() -> list[str]:
@@ -40,32 +51,37 @@ def suffixes() -> list[str]:
     return [suffix for format in whole for suffix in format.suffixes]
 
 
+async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[Form, bytes, str, str]:
+    """The fields of a form, and the content, suffix and format of its file; raises Refused."""
+    options = gate.service.options
+    if not options.file_limit:
+        raise Refused(403, "Files translation are disabled on this server.")
+    admitted = gate.admit_by_header(request)
+    form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
+    if not admitted:
+        gate.admit(request, form.get("api_key"))
+    fields = kind.of(dict(form))
+    if not isinstance(fields.file, UploadFile) or not fields.file.filename:
+        raise bad_request("Invalid request: missing file parameter")
+    suffix = PurePosixPath(fields.file.filename.replace("\\", "/")).suffix.lower()
+    if suffix not in suffixes():
+        raise bad_request(f"Invalid request: file format not supported; choose one of {' '.join(suffixes())}")
+    content = await fields.file.read()
+    await form.close()
+    note(request, bytes=len(content), suffix=suffix)
+    return fields, content, suffix, next(name for name, format in FORMATS.items() if suffix in format.suffixes)
+
+
 def router(gate: Gate, files: Files) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
-    options = service.options
 
-    @routes.post("/translate_file", openapi_extra=BODY, summary="Translate a file")
+    @routes.post("/translate_file", openapi_extra=FileFields.upload_description("Translate a file"))
     async def translate_file(request: Request) -> dict[str, Any]:
-        if not options.file_limit:
-            raise Refused(403, "Files translation are disabled on this server.")
-        admitted = gate.admit_by_header(request)
-        form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
-        if not admitted:
-            gate.admit(request, form.get("api_key"))
-        fields = FileFields.of(dict(form))
-        if not isinstance(fields.file, UploadFile) or not fields.file.filename:
-            raise bad_request("Invalid request: missing file parameter")
-        suffix = PurePosixPath(fields.file.filename.replace("\\", "/")).suffix.lower()
-        if suffix not in suffixes():
-            raise bad_request(f"Invalid request: file format not supported; choose one of {' '.join(suffixes())}")
-        content = await fields.file.read()
-        await form.close()
-        note(request, bytes=len(content), suffix=suffix)
-        name = next(name for name, format in FORMATS.items() if suffix in format.suffixes)
-        work = service.translate_file(content, name, fields.source, fields.target)
-        translation = await gate.answer(request, work, options.file_timeout)
-        file = files.put(translation, suffix, request.scope["sharpbeam.log"]["key"] or client_of(request))
+        fields, content, suffix, format = await read_upload(gate, request, FileFields)
+        work = service.translate_file(content, format, fields.source, fields.target)
+        translation = await gate.answer(request, work, service.options.file_timeout)
+        file = files.put(translation, suffix, gate.client(request))
         return {"translatedFileUrl": str(request.url_for("download_file", name=file))}
 
     @routes.get("/download_file/{name}", summary="The translation of a file")

@@ -12,7 +12,7 @@ from pydantic import Field
 from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.detection import Detection, detections
 from sharpbeam.server.endpoint import Gate
-from sharpbeam.server.fields import Fields, Terms, Texts, glossary_of, texts_of
+from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of, texts_of
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.events import event_stream
 from sharpbeam.server.protocols.files import suffixes
@@ -21,7 +21,7 @@ from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Query, TranslatedText
 
 
-class TranslateFields(Fields):
+class LibreTranslateFields(RequestFields):
     """A request for translations."""
 
     q: Texts = Field(description="a text, or a list of texts; the answer has the same form")
@@ -36,7 +36,7 @@ class TranslateFields(Fields):
     details: bool = Field(False, description="flags, confidence, words and alignment of each sentence")
 
 
-class CuratorFields(Fields):
+class CuratorFields(RequestFields):
     """A request of NeMo Curator."""
 
     texts: Texts
@@ -44,7 +44,7 @@ class CuratorFields(Fields):
     tgt_lang: str
 
 
-class DetectFields(Fields):
+class DetectFields(RequestFields):
     """A request for the language of a text."""
 
     q: Texts = Field(description="the text")
@@ -54,14 +54,14 @@ def router(gate: Gate) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
 
-    @routes.post("/translate", openapi_extra=TranslateFields.description("Translate a text or a list of texts"))
+    @routes.post("/translate", openapi_extra=LibreTranslateFields.description("Translate a text or a list of texts"))
     async def translate(request: Request) -> Response:
         body = await gate.fields(request)
         if "texts" in body:
             curator = CuratorFields.of(body)
             texts = Query(texts_of(curator.texts), curator.src_lang, curator.tgt_lang)
             return JsonAnswer({"translations": [each.text for each in await gate.translate(request, texts)]})
-        fields = TranslateFields.of(body)
+        fields = LibreTranslateFields.of(body)
         query = _query(fields)
         several = isinstance(fields.q, list)
         if fields.stream:
@@ -110,7 +110,7 @@ def router(gate: Gate) -> APIRouter:
     return routes
 
 
-def _query(fields: TranslateFields) -> Query:
+def _query(fields: LibreTranslateFields) -> Query:
     return Query(
         texts_of(fields.q),
         fields.source,

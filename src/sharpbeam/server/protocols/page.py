@@ -10,14 +10,14 @@ from fastapi.responses import FileResponse, Response
 from pydantic import Field
 
 from sharpbeam.server.endpoint import Gate
-from sharpbeam.server.fields import Fields
+from sharpbeam.server.fields import RequestFields
 from sharpbeam.server.refusals import Refused, bad_request
 
 HOME = Path(__file__).parents[1] / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-class AlternativesFields(Fields):
+class AlternativesFields(RequestFields):
     """A request for other words."""
 
     sentence: str = Field(description="a sentence of the source")
