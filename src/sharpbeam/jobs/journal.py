@@ -30,7 +30,7 @@ class Journal:
     lines: int = 0  # input lines done
     bytes: int = 0  # of the part
     input_sha256: str = field(default=_NOTHING)  # of those input lines
-    output_sha256: str = ""  # of those bytes; empty in journals of older versions
+    output_sha256: str = field(default=_NOTHING)  # of those bytes
     version: int = 1
 
     def save(self, path: Path) -> None:

@@ -32,13 +32,19 @@ _INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resumi
 _ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class JobOutput:
-    """A place for results, line by line. This one keeps nothing."""
+class StandardOutput:
+    """Results on stdout: line by line if a reader may be waiting for them, else in blocks."""
+
+    def __init__(self) -> None:
+        try:
+            self._interactive = not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+        except (OSError, ValueError):  # closed, or replaced by something that is no file
+            self._interactive = True
 
     def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
-        """Be ready to write; returns how many input lines are done already, or None if all of them are.
+        """Be ready to write; returns the number of input lines that are done already, or None for all of them.
 
-        `job` says which job this is; `lines` are all its input lines, None if they cannot be read twice.
+        `job` returns the identity of the job; `lines` are all its input lines, None if they cannot be read twice.
         """
         return 0
 
@@ -46,20 +52,24 @@ class JobOutput:
         """Take note of an input line that is done already."""
 
     def write(self, line: str, result: str) -> None:
-        """Append the result of the next input line."""
+        """Append the result of the next input line; a pipe or a terminal is flushed."""
+        sys.stdout.buffer.write(result.encode(errors="replace"))
+        if self._interactive:
+            sys.stdout.buffer.flush()
 
     def commit(self) -> None:
         """Make the output so far durable."""
+        sys.stdout.buffer.flush()
 
     def finish(self) -> None:
-        """Say that this was all."""
+        """Take note that this was all."""
 
     def close(self, failed: bool, interrupted: bool = False) -> None:
         """Release the place, also after a failure, which may be Ctrl-C."""
 
 
 @contextmanager
-def writing(output: JobOutput) -> Iterator[None]:
+def writing(output: StandardOutput) -> Iterator[None]:
     """Close `output` at the end of the block, by how that ended."""
     try:
         yield
@@ -69,30 +79,10 @@ def writing(output: JobOutput) -> Iterator[None]:
     output.close(failed=False)
 
 
-class StandardOutput(JobOutput):
-    """Results on stdout: line by line if a reader may be waiting for them, else in blocks."""
-
-    def __init__(self) -> None:
-        try:
-            self._waited_for = not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
-        except (OSError, ValueError):  # closed, or replaced by something that is no file
-            self._waited_for = True
-
-    def write(self, line: str, result: str) -> None:
-        """Write, and flush a pipe or a terminal."""
-        sys.stdout.buffer.write(result.encode(errors="replace"))
-        if self._waited_for:
-            sys.stdout.buffer.flush()
-
-    def commit(self) -> None:
-        """Flush."""
-        sys.stdout.buffer.flush()
-
-
-class OutputFile(JobOutput):
+class OutputFile(StandardOutput):
     """Results in FILE, by way of FILE.part."""
 
-    def __init__(self, path: Path, *, resume: bool, restart: bool, inputs: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, resume: bool = False, restart: bool = False, inputs: Sequence[Path] = ()) -> None:
         """Check that FILE can be written, before any slow work; raises OutputError or OptionError.
 
         `inputs` are the files that will be read (none = standard input); FILE and its part must not be among them.
@@ -221,7 +211,7 @@ class OutputFile(JobOutput):
             self._written.update(block)
             left -= len(block)
         wrong = "is shorter than" if left else "differs from what"
-        if left or old.output_sha256 not in ("", self._written.hexdigest()):
+        if left or old.output_sha256 != self._written.hexdigest():
             self._resumable = False
             raise OutputError(f"{self.part} {wrong} its journal says; begin again with {_RESTART}.")
 
@@ -281,21 +271,21 @@ class OutputFile(JobOutput):
     def close(self, failed: bool, interrupted: bool = False) -> None:
         """Close the part and log how many lines are kept. A failed run without a line leaves no file."""
         try:
-            kept = self._leave(interrupted) if failed else ""
-            if kept:
-                log.warning(kept)
+            note = self._leave(interrupted) if failed else ""
+            if note:
+                log.warning(note)
         finally:
             os.close(self._file)  # last, since this releases the lock
 
     def _leave(self, interrupted: bool) -> str:
         """Notes for the user about the part after a failure; removes an empty one."""
         if self._journal.lines:
-            hint = f"{self._journal.lines} lines are kept in {self.part}; run the same job with {_RESUME} to continue."
-            return hint if self._resumable else ""
+            note = f"{self._journal.lines} lines are kept in {self.part}; run the same job with {_RESUME} to continue."
+            return note if self._resumable else ""
         if self._ours:
             self._remove_part()
-        kept = "so nothing is kept" if self._ours else f"and {self.part} is as it was"
-        return f"no line was done yet, {kept}." if interrupted else ""
+        outcome = "so nothing is kept" if self._ours else f"and {self.part} is as it was"
+        return f"no line was done yet, {outcome}." if interrupted else ""
 
     def _remove_part(self) -> None:
         self.part.unlink(missing_ok=True)

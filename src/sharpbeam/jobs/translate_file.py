@@ -19,7 +19,7 @@ from sharpbeam.jobs import chunks
 from sharpbeam.jobs.formats import Format, renderer
 from sharpbeam.jobs.journal import job_identity
 from sharpbeam.jobs.memory import peak_memory
-from sharpbeam.jobs.output import JobOutput, OutputFile, StandardOutput, writing
+from sharpbeam.jobs.output import OutputFile, StandardOutput, writing
 from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -84,9 +84,7 @@ def translate_file(
     part, terms = Shard.of(shard), Glossary.of(glossary)
     require(part.count == 1 or _read_twice(files), "shard", shard, "1/1 for input from no file")
     check_readable(files)
-    place: JobOutput = StandardOutput()
-    if output is not None:
-        place = OutputFile(Path(output), resume=resume, restart=restart, inputs=files)
+    place = StandardOutput() if output is None else OutputFile(Path(output), resume, restart, files)
     with writing(place):
         translator = open_translator(model, machine)
         chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl")
@@ -163,7 +161,7 @@ class TranslationJob:
         """Raises OptionError if the format cannot hold a result that the options ask for."""
         self._render = renderer(self.format, self.options.search)
 
-    def run(self, output: JobOutput, progress: Callable[[int], None] | None = None) -> JobStats:
+    def run(self, output: StandardOutput, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
         stats, stdin = JobStats(), StandardInput()
         finished = output.begin(self._identity, self._lines() if _read_twice(self.files) else None)

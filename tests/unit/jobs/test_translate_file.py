@@ -137,16 +137,6 @@ def test_a_journal_of_other_types_is_damaged(
         translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS)
 
 
-def test_a_journal_of_an_older_version_has_no_digest_of_the_part(
-    tiny_model: Path, source: Path, interrupted: Path
-) -> None:
-    journal = interrupted.with_name("out.part.json")
-    facts = json.loads(journal.read_text())
-    del facts["output_sha256"]
-    journal.write_text(json.dumps(facts))
-    assert translate_file(tiny_model, source, interrupted, resume=True, **OPTIONS).sentences == 34
-
-
 @pytest.mark.parametrize("name", ["out.part", "out.part.json", "out.part.json.new"])
 def test_no_link_is_written_through(tiny_model: Path, source: Path, name: str) -> None:
     victim = source.with_name("victim")
