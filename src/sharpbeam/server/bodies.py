@@ -44,7 +44,7 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
 async def _read_body(request: Request, most: int, seconds: float) -> dict[str, Any]:
     if (request.headers.get("content-type") or "").partition(";")[0].strip().lower() in FORMS:
         return _as_lists(await read_form(request, most, seconds))
-    body = await _bounded(request, most, seconds, _whole)
+    body = await _bounded(request, most, seconds, lambda receive: Request(request.scope, receive).body())
     if not body.strip():
         return {}
     try:
@@ -115,14 +115,3 @@ async def _bounded(request: Request, most: int, seconds: float, read: Callable[[
     except ClientDisconnect:
         raise Refused(499, "the client left") from None
     raise Refused(408, "the body of the request did not arrive in time")
-
-
-async def _whole(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)

@@ -57,7 +57,7 @@ class Boundary:
 
         try:
             if scope["method"] == "OPTIONS":
-                await _respond(send_with_headers, 204, b"")
+                await Response(status_code=204)(scope, receive, send_with_headers)
             elif (answer := self._direct.get(scope["path"])) is not None and scope["method"] == "POST":
                 scope["app"] = self._app  # as routing does; without it, Starlette's errors in forms are others
                 request = Request(scope, receive)
@@ -70,12 +70,12 @@ class Boundary:
                 await self._app(scope, receive, send_with_headers)
         except asyncio.CancelledError:  # at the end of the server
             if not status:
-                await _respond(send_with_headers, 503, b'{"error": "the server ends"}')
+                await JSONResponse({"error": "the server ends"}, 503)(scope, receive, send_with_headers)
         except Exception as error:
             if not isinstance(error, Refused):
                 log.error("%s", json.dumps({"event": "fault", **places(error)}))
             if not status:
-                await _respond(send_with_headers, 500, b'{"error": "internal error"}')
+                await JSONResponse({"error": "internal error"}, 500)(scope, receive, send_with_headers)
         finally:
             self._finish(scope, status or 499, time.perf_counter() - began)
 
@@ -101,9 +101,3 @@ def refused(request: Request, error: Refused) -> Response:
     if request.url.path.startswith(("/v1/", "/v2/")):
         body["message"] = error.message  # where DeepL's clients look for it
     return JSONResponse(body, error.status, error.headers)
-
-
-async def _respond(send: Send, status: int, body: bytes) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -88,12 +88,6 @@ class Catalog:
             return (self._direct[source, self.pivot], self._direct[self.pivot, target])
         raise bad_request(f"{target} is not available as a target language from {source}")
 
-    def check(self, source: str, target: str) -> None:
-        """Raise Refused unless texts can be translated from `source`, or "auto", to `target`."""
-        code = self.code_of(target)
-        if source != "auto":
-            self.route(self.code_of(source), code)
-
     def _reachable(self, source: str) -> list[str]:
         direct = {target for begin, target in self._direct if begin == source}
         if self.pivot in direct:

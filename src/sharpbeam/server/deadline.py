@@ -16,59 +16,47 @@ LOOK = 0.25  # seconds of work before its client is watched
 
 
 class Deadline:
-    """`with Deadline(seconds):` leaves the block when the time is over; `over` says whether it did."""
+    """`with Deadline(seconds):` leaves the block when the time is over, or when the client of `receive` leaves.
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.over = self.left = False
+    The body of its request must have been read. `absent` says whether the client left.
+    """
+
+    def __init__(self, seconds: float, receive: Receive | None = None) -> None:
+        self._seconds, self._receive = seconds, receive
+        self._timers: list[asyncio.TimerHandle] = []
+        self._watcher: asyncio.Task[None] | None = None
+        self._over = self.absent = False
 
     def __enter__(self) -> Deadline:
         task = asyncio.current_task()
         assert task is not None
         self._task: asyncio.Task[Any] = task
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end)
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(self._seconds, self._end))
+        if self._receive is not None:
+            self._timers.append(loop.call_later(LOOK, self._watch, self._receive))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        self._timer.cancel()
-        if self.over or self.left:
-            if hasattr(self._task, "uncancel"):  # Python 3.11
-                self._task.uncancel()
-            return kind is asyncio.CancelledError
-        return False
-
-    def _end(self) -> None:
-        self.over = True
-        self._task.cancel()
-
-
-class Watch(Deadline):
-    """A deadline for the work for a client, which ends too when the client leaves: then `left` is true.
-
-    The body of its request must have been read.
-    """
-
-    def __init__(self, seconds: float, receive: Receive) -> None:
-        super().__init__(seconds)
-        self._receive = receive
-        self._watcher: asyncio.Task[None] | None = None
-
-    def __enter__(self) -> Watch:
-        super().__enter__()
-        self._look = asyncio.get_running_loop().call_later(LOOK, self._begin)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        self._look.cancel()
+        for timer in self._timers:
+            timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
-        return super().__exit__(kind, error, _)
+        if not self._over:
+            return False
+        if hasattr(self._task, "uncancel"):  # Python 3.11
+            self._task.uncancel()
+        return kind is asyncio.CancelledError
 
-    def _begin(self) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.left = True
+    def _end(self) -> None:
+        self._over = True
         self._task.cancel()
+
+    def _watch(self, receive: Receive) -> None:
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.absent = True
+            self._end()
+
+        self._watcher = asyncio.get_running_loop().create_task(watch())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import DocumentTranslation
@@ -20,7 +20,9 @@ from sharpbeam.server.task import Inline
 from sharpbeam.server.workers import Remote
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
+BURST = 16  # tasks that begin before others have the event loop
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
+T = TypeVar("T")
 Tell = Callable[[str, str], None]
 
 
@@ -73,19 +75,13 @@ class Decoder:
         """The translations of all jobs, of which at most AT_ONCE are in flight."""
         if len(jobs) == 1:
             return [await self._sentence(jobs[0])]
-        answers: dict[int, Translation] = {}
-        running: dict[asyncio.Task[Translation], int] = {}
-        waiting = iter(enumerate(jobs))
-        try:
-            while len(answers) < len(jobs):
-                while len(running) < AT_ONCE and (job := next(waiting, None)) is not None:
-                    running[asyncio.create_task(self._sentence(job[1]))] = job[0]
-                finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                answers |= {running.pop(task): task.result() for task in finished}
-        finally:
-            for task in running:
-                task.cancel()  # and with it the request of the session, which frees its rows
-        return [answers[index] for index in range(len(jobs))]
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def sentence(job: Job) -> Translation:
+            async with places:
+                return await self._sentence(job)
+
+        return await all_of(map(sentence, jobs))  # cancelling a task frees the rows of its request
 
     async def _sentence(self, job: Job) -> Translation:
         text, keywords = job.text, job.changes
@@ -134,3 +130,17 @@ async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Transla
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all; the first error, or cancelling, ends the others."""
+    tasks: list[asyncio.Task[T]] = []
+    try:
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            if len(tasks) % BURST == 0:
+                await asyncio.sleep(0)
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

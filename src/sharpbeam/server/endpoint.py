@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from sharpbeam.server.bodies import read_fields
-from sharpbeam.server.deadline import Watch
+from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.keys import Keys, header_key
 from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused
@@ -73,9 +73,9 @@ class Gate:
     async def answer(self, request: Request, work: Coroutine[Any, Any, T], seconds: float = 0.0) -> T:
         """The result of `work`, which is cancelled when the client leaves or the time is over; raises Refused."""
         seconds = seconds or self.service.options.timeout
-        with Watch(seconds, request.receive) as watch:
+        with Deadline(seconds, request.receive) as deadline:
             return await work
-        if watch.left:
+        if deadline.absent:
             raise Refused(499, "the client left")
         raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import Sentence, TagOptions
@@ -15,7 +14,7 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.admission import Admission, Ticket
 from sharpbeam.server.catalog import Catalog, Hop
-from sharpbeam.server.decoder import Decoder, decode
+from sharpbeam.server.decoder import Decoder, all_of, decode
 from sharpbeam.server.detection import Detection, detect
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine, Pool
@@ -24,11 +23,9 @@ from sharpbeam.server.task import Inline, Task
 from sharpbeam.server.workers import Remote, Workers
 from sharpbeam.text.glossary import Glossary
 
-T = TypeVar("T")
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
 SMALL_WORKERS, LARGE_WORKERS = 4, 4  # of a server, for documents of at most SMALL and for larger ones
 SMALL = 100_000  # characters or bytes of a document
-BURST = 16  # texts of a request that are read before others have the event loop
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 Tell = Callable[[int, str, str], None]
 
@@ -193,17 +190,3 @@ def _keywords(query: Query, engines: Mapping[str, Engine], route: Sequence[Hop],
         least = engines[route[-1].model].translator.defaults.search.beam_size
         keywords |= {"beam_size": max(least, query.alternatives + 1), "num_hypotheses": query.alternatives + 1}
     return keywords
-
-
-async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all; the first error, or cancelling, ends the others."""
-    tasks: list[asyncio.Task[T]] = []
-    try:
-        for each in work:
-            tasks.append(asyncio.create_task(each))
-            if len(tasks) % BURST == 0:
-                await asyncio.sleep(0)
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

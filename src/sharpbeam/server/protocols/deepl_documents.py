@@ -33,17 +33,17 @@ class KeyFields(RequestFields):
 
 def router(gate: Gate, glossaries: Glossaries, documents: Documents) -> APIRouter:
     """The endpoints."""
-    routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
+    routes, catalog = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service.catalog
 
     @routes.post("/document", openapi_extra=DocumentFields.upload_description("Upload a document to translate"))
     async def upload(request: Request) -> dict[str, str]:
         fields, content, suffix, format = await read_upload(gate, request, DocumentFields)
-        source = fields.source_lang
-        service.catalog.check(source, fields.target_lang)
+        source, target = fields.source_lang, catalog.code_of(fields.target_lang)
+        if source != "auto":
+            catalog.route(catalog.code_of(source), target)
         client = gate.client(request)
-        terms = glossaries.terms(client, fields.glossary_id, source, fields.target_lang)
-        languages = source, fields.target_lang
-        document, key = documents.begin(client, content, format, suffix, languages, terms)
+        terms = glossaries.terms(client, fields.glossary_id, source, target)
+        document, key = documents.begin(client, content, format, suffix, (source, target), terms)
         return {"document_id": document, "document_key": key}
 
     @routes.post("/document/{id}", openapi_extra=KeyFields.description("The state of a document"))
