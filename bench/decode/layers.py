@@ -35,7 +35,7 @@ class DisagreementError(Exception):
 def translate(translator: Translator, texts: list[str], batch: int, **options: Any) -> list[str]:
     """The translations, `batch` sentences a call."""
     parts = (texts[first : first + batch] for first in range(0, len(texts), batch))
-    return [answer.text for part in parts for answer in translator.translate(part, **options)]
+    return [answer.text for part in parts for answer in translator.translate(part, raw=True, **options)]
 
 
 def measure(

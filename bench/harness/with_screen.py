@@ -37,7 +37,7 @@ def layer_options(name: str) -> dict[str, Any]:
 def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam_size: int) -> list[str]:
     """Translations of the sources."""
     sources = [source for source, _ in pairs]
-    return [t.text for t in translator.translate(sources, beam_size=beam_size, **layer_options(output_layer))]
+    return [t.text for t in translator.translate(sources, raw=True, beam_size=beam_size, **layer_options(output_layer))]
 
 
 def against(exact: Sequence[str], texts: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:

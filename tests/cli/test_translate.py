@@ -42,7 +42,7 @@ def odd(tmp_path: Path) -> Path:
 
 
 def test_odd_lines_give_one_line_each(call: Run, tiny_model: Path, odd: Path) -> None:
-    result = call("translate", tiny_model, odd, "--beam-size", 2, "--max-length", 12)
+    result = call("translate", tiny_model, odd, "--raw", "--beam-size", 2, "--max-length", 12)
     assert result.status == 0, result.err
     answers = dict(zip(ODD_LINES, result.lines, strict=True))
     assert [answers["empty"], answers["spaces"], answers["tabs and no-break spaces"]] == [""] * 3

@@ -70,7 +70,7 @@ class Bench:
 
     def translate(self, setting: Setting, beam: int) -> list[Translation]:
         """All sentences."""
-        return self._translators[setting.normalized].translate(self.sources, **setting.choices(beam))
+        return self._translators[setting.normalized].translate(self.sources, raw=True, **setting.choices(beam))
 
     def bleu(self, translations: Sequence[Translation]) -> float:
         """Of the best hypotheses."""
@@ -102,7 +102,7 @@ class Bench:
                     raise WrongAnswerError(f"{setting.name} with beam 1 is not {mine[0].name} with beam 1")
             for setting in mine:
                 if setting.options.get("cube_pruning") == "exact":
-                    some = translator.translate(self.sources[:20], **setting.choices(5))
+                    some = translator.translate(self.sources[:20], raw=True, **setting.choices(5))
                     texts = [translation.text for translation in some]
                     forced = translator.score(self.sources[:20], texts, normalize=normalized)
                     same = [(a, b) for a, b in zip(some, forced, strict=True) if a.tokens == b.tokens]  # cut alike

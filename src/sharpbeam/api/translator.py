@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
 
 from sharpbeam.api.base import TextDecoder, in_order
+from sharpbeam.contract.decoding import decode_lines
+from sharpbeam.contract.lines import Contract
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
 from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
+from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.text.glossary import Glossary, Terms
@@ -47,16 +51,22 @@ class Translator(TextDecoder[Translation]):
         *,
         target_prefix: Prefixes = None,
         glossary: Glossary | Terms | None = None,
+        raw: bool = False,
         progress: Callable[[int], None] | None = None,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> list[Translation]:
         """Translate `texts`; returns one translation for each, in their order.
 
+        A text may hold several sentences, which are decoded one by one: their tokens and scores follow one another, the
+        score is that of all tokens together, and hypothesis r has hypothesis r of each sentence. URLs, addresses,
+        code, placeholders and the like come out byte for byte, each as one token. `raw` decodes each text as it stands,
+        as target_prefix and return_alternatives do too.
+
         `progress` is called with the number of texts that just finished. An empty text, or one of spaces, has an empty
         translation. Raises InputError for texts that are not a list of strings.
         """
-        same: Any = {"target_prefix": target_prefix, "glossary": glossary, "options": options}
+        same: Any = {"target_prefix": target_prefix, "glossary": glossary, "raw": raw, "options": options}
         return in_order(self.translate_iter(texts, **same, **keywords), len(texts), progress)
 
     def translate_iter(
@@ -65,6 +75,7 @@ class Translator(TextDecoder[Translation]):
         *,
         target_prefix: Prefixes = None,
         glossary: Glossary | Terms | None = None,
+        raw: bool = False,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Results:
@@ -73,8 +84,22 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
-        chosen = self._options(options, keywords)
-        return cast(Results, self._known.decode(self.loaded, texts, chosen, target_prefix, Glossary.of(glossary)))
+        chosen, terms = self._options(options, keywords), Glossary.of(glossary)
+
+        def decode(texts: Sequence[str], options: DecodeOptions) -> Results:
+            return cast(Results, self._known.decode(self.loaded, texts, options, target_prefix, terms))
+
+        if raw or target_prefix is not None or chosen.search.return_alternatives:
+            return decode(texts, chosen)
+        return decode_lines(texts, decode, chosen, partial(self._contract, chosen))
+
+    def _contract(self, options: DecodeOptions) -> Contract:
+        language = options.languages.source_language or self.loaded.language_tags.source
+        return Contract(language, self._attends, options.search.length_penalty)
+
+    @cached_property
+    def _attends(self) -> bool:
+        return isinstance(self.loaded.model.open(), Attending)
 
     def trace(
         self,

@@ -4,7 +4,6 @@ from sharpbeam.documents.formats.registry import format_names, format_of, read_d
 from sharpbeam.documents.formats.tags import TagOptions, read_tagged
 from sharpbeam.documents.guards import Verdict, check_translation
 from sharpbeam.documents.job import Job, run_steps
-from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.translation import (
     DocumentTranslation,
     Sentence,
@@ -13,6 +12,7 @@ from sharpbeam.documents.translation import (
     translate_text,
 )
 from sharpbeam.text.glossary import Glossary, read_glossary
+from sharpbeam.text.sentences import split_sentences
 
 __all__ = [
     "DocumentTranslation",

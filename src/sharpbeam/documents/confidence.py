@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer
-from sharpbeam.documents.words import piece_ranges, words
 
 CERTAIN, SLOPE = 1.927, 2.526
 

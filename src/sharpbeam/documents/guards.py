@@ -18,11 +18,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.documents.job import Job
-from sharpbeam.documents.sentences import split_sentences
-from sharpbeam.documents.words import piece_ranges, words
 from sharpbeam.text.repetition import is_loop
+from sharpbeam.text.sentences import split_sentences
 
 Flag = Literal["omission", "loop", "copy", "cut"]
 MOST_MISSING = 1.3  # words

@@ -60,6 +60,6 @@ def _decode(
     for changes, indices in groups.items():
         texts = [jobs[index].text for index in indices]
         changed = options.changed(**dict(changes))
-        answers = translator.translate(texts, options=changed, progress=progress, glossary=glossary)
+        answers = translator.translate(texts, raw=True, options=changed, progress=progress, glossary=glossary)
         found.update(zip(indices, answers, strict=True))
     return [found[index] for index in range(len(jobs))]

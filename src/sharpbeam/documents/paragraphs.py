@@ -7,12 +7,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sharpbeam.contract.words import WordAttention, count_words, word_attention
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents.segment import Segment, is_translatable
-from sharpbeam.documents.sentences import split_sentences
 from sharpbeam.documents.transfer import Aligned
-from sharpbeam.documents.words import WordAttention, count_words, word_attention
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.sentences import split_sentences
 
 _SIGNS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.contract.words import Weights, WordAttention, words
 from sharpbeam.documents.segment import Part, Segment, Tag
-from sharpbeam.documents.words import Weights, WordAttention, words
 
 _NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]

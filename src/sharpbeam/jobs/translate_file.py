@@ -47,6 +47,7 @@ def translate_file(
     errors: DecodingErrors = "strict",
     target_prefix: str | None = None,
     glossary: Glossary | Terms | None = None,
+    raw: bool = False,
     field: str = "",
     into: str = "translation",
     shard: str = "1/1",
@@ -61,8 +62,8 @@ def translate_file(
     or several, one after another; .gz and .zst are packed, as `output` may be; `-`, or no file, is standard input, and
     an `output` of None standard output. Every line gives exactly `num_hypotheses` lines (format text, or pharaoh:
     text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,
-    with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary` is that of
-    `Translator.translate`.
+    with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary` and
+    `raw` are those of `Translator.translate`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -91,7 +92,9 @@ def translate_file(
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
         fields = Fields(field, into)
-        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding)
+        job = TranslationJob(
+            translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding, raw
+        )
         return job.run(place, progress)
 
 
@@ -156,6 +159,7 @@ class TranslationJob:
     shard: Shard
     glossary: Glossary | None
     encoding: str
+    raw: bool
 
     def __post_init__(self) -> None:
         """Raises OptionError if the format cannot hold a result that the options ask for."""
@@ -213,7 +217,7 @@ class TranslationJob:
             lines = [self.fields.text(self._number + number, line) for number, line in enumerate(lines, 1)]
         self._number += len(lines)
         how: Any = {"target_prefix": self.target_prefix, "glossary": self.glossary, "options": self.options}
-        return self.translator.translate_iter(lines, **how)
+        return self.translator.translate_iter(lines, raw=self.raw, **how)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
         lines = read_all(self.files, self.errors, stdin, self.encoding)
@@ -225,6 +229,8 @@ class TranslationJob:
         others: dict[str, Any] = {"format": self.format, "errors": self.errors, "target_prefix": self.target_prefix}
         if self.fields.field or self.shard.count > 1:
             others |= dataclasses.asdict(self.fields) | {"shard": f"{self.shard.index}/{self.shard.count}"}
+        if self.raw:
+            others["raw"] = True
         if self.encoding != "utf-8":
             others["encoding"] = self.encoding
         if self.glossary is not None:

@@ -166,7 +166,9 @@ def _opened(
             if progress is not None:
                 progress(name, number)
 
-        translations = Translator(model, machine=machine).translate(sources, progress=advance, **own["decode"])
+        translations = Translator(model, machine=machine).translate(
+            sources, raw=True, progress=advance, **own["decode"]
+        )
         return [translation.text for translation in translations]
 
     return name, run

@@ -100,7 +100,7 @@ def evaluate(
 ) -> Evaluation:
     """Translate `sources` with the decoding `options` and compare the best hypotheses with `references`."""
     began = time.perf_counter()
-    translations = translator.translate(sources, progress=progress, **options)
+    translations = translator.translate(sources, raw=True, progress=progress, **options)
     seconds = time.perf_counter() - began
     words = sum(len(source.split()) for source in sources)
     return Evaluation(quality([t.text for t in translations], references), len(sources), words, seconds)

@@ -119,7 +119,7 @@ def tune(
     lines = _lines(text, sentences) if text else sample_of(reference.loaded)[:sentences]
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
-    answers = [one.text for one in reference.translate(lines, beam_size=beam)]
+    answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]
     translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
     present = _present(folder, threads, beam)
     names, skipped = _choices(translators["int8"], present)
@@ -184,12 +184,12 @@ def _measure(
 ) -> tuple[list[str], tuple[float, float]]:
     """The answers, and milliseconds a sentence one at a time and in batches."""
     options = {"beam_size": beam_size, "output_layer": layer}
-    translator.translate(lines[:2], **options)  # type: ignore[arg-type]
+    translator.translate(lines[:2], raw=True, **options)  # type: ignore[arg-type]
     began = time.perf_counter()
-    texts = [translator.translate([line], **options)[0].text for line in lines]  # type: ignore[arg-type]
+    texts = [translator.translate([line], raw=True, **options)[0].text for line in lines]  # type: ignore[arg-type]
     one = time.perf_counter() - began
     began = time.perf_counter()
     for first in range(0, len(lines), BATCH):
-        translator.translate(lines[first : first + BATCH], **options)  # type: ignore[arg-type]
+        translator.translate(lines[first : first + BATCH], raw=True, **options)  # type: ignore[arg-type]
     batch = time.perf_counter() - began
     return texts, (1000 * one / len(lines), 1000 * batch / len(lines))

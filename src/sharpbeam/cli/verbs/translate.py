@@ -53,6 +53,9 @@ def translate(
     glossary: Annotated[
         Path | None, typer.Option(help="Terms, a line each: term, tab, translation; a term alone is kept.")
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Decode lines as they stand, without splitting or protection.", hidden=True)
+    ] = False,
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
     ] = "",
@@ -101,7 +104,7 @@ def translate(
     inputs, charset = files or [], check_encoding(encoding)
     document = document_of(inputs, format_, True if field else lines)
     if document is not None:
-        plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats}
+        plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats, "raw": raw}
         _refuse(plain | {"encoding": charset != "utf-8", "shard": shard != "1/1"}, "lines, and this is a document")
         own: dict[str, Any] = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
         run_document(model, document, output, **own, options=options, machine=machine)
@@ -125,6 +128,7 @@ def translate(
             errors=cast(Any, errors),
             target_prefix=target_prefix,
             glossary=read_glossary(glossary) if glossary else None,
+            raw=raw,
             field=field,
             into=into,
             shard=shard,

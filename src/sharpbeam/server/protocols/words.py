@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sharpbeam.contract.words import piece_ranges
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.documents import Sentence
 from sharpbeam.documents.confidence import confidence
-from sharpbeam.documents.words import piece_ranges
 
 SPACE = "\u2581"  # with which SentencePiece begins a word
 

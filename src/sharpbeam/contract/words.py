@@ -42,7 +42,7 @@ def word_attention(source: str, target: str, translation: Translation) -> WordAt
     """
     left, right = words(source), words(target)
     weights = np.zeros((len(right), len(left)))
-    if translation.attention and translation.source_tokens:
+    if translation.attention and translation.tokens and translation.source_tokens:
         pieces = np.array(translation.attention[: len(translation.tokens)])[:, :-1]
         own = _membership(translation.tokens, target, right)
         weights = own.T @ pieces @ _membership(translation.source_tokens, source, left)

@@ -42,8 +42,8 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
         pieces = list(split(window))
         if sum(map(len, pieces)) != len(window):  # the splitter changed the text, so its lengths mean nothing
             pieces = [window]
-        if len(pieces) > 1 and at + len(window) < len(text):  # the last one may continue
-            pieces.pop()
+        if at + len(window) < len(text):  # the last one may continue
+            pieces = pieces[:-1] or [window[: window.rfind(" ") + 1] or window]
         for piece in pieces:
             inside = piece.strip()
             if inside:

@@ -1,0 +1,1 @@
+"""The text contract: what must not change in a translation does not change."""

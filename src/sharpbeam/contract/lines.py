@@ -1,0 +1,125 @@
+# ruff: noqa: RUF001 (signs of many scripts)
+"""Lines as people write them: each is cut into sentences, which are decoded one by one, and put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sharpbeam.contract.answers import Change, Piece, changed_text, joined
+from sharpbeam.contract.spans import span_steps
+from sharpbeam.contract.steps import Job, Steps, together
+from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.text.sentences import split_sentences
+from sharpbeam.text.spans import Span, covered, find_spans, message_arms
+
+MOST_LETTERS = 1000  # of a sentence; a longer one is cut at a comma or a space
+_CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
+_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+# A bullet or a number before a sentence, or a letter in brackets.
+_BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
+# One sentence of words and usual signs; what else there is has to be looked at.
+_PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_](?:[^\W_]|[ ,'’\"“”„«»;()—–-])*[.!?…]?[\"”»'’)]?\s*")
+_NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
+_MARKED = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}|\s-\w|--")
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """How lines are translated."""
+
+    language: str = ""  # of the source
+    attends: bool = True  # the model has attention
+    penalty: float = 0.0  # the length penalty of a line's score
+    pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
+    messages: int = 3  # ICU messages inside of each other that are translated
+
+
+def is_plain(text: str) -> bool:
+    """Whether a line is empty, or one sentence in which there is nothing to protect, as most lines are."""
+    if len(text) > MOST_LETTERS or not text.strip():
+        return not text.strip()
+    return _PLAIN.fullmatch(text) is not None and not _MARKED.search(text)
+
+
+def line_steps(text: str, contract: Contract) -> Steps[Translation]:
+    """The translation of a line; a text of several lines has as many."""
+    spans = find_spans(text, contract.pattern)
+    ranges = list(sentence_ranges(text, spans, contract.language))
+    if not spans and ranges == [(0, len(text))]:
+        (whole,) = yield [Job(text)]
+        return whole
+    spans = yield from together([_message_steps(span, contract) for span in spans])
+    steps = []
+    for start, end in ranges:
+        own = [span.moved(-start) for span in spans if start <= span.start < end]
+        steps.append(span_steps(text[start:end], own, contract.attends) if own else one_step(text[start:end]))
+    answers = yield from together(steps)
+    if not ranges:
+        return Translation(text, (replace(EMPTY, text=text),))
+    pieces = [Piece(*place, answer) for place, answer in zip(ranges, answers, strict=True)]
+    return joined(text, pieces, contract.penalty)
+
+
+def _message_steps(span: Span, contract: Contract) -> Steps[Span]:
+    """The span; that of an ICU message with the texts of its plural forms translated."""
+    arms = message_arms(span.text) if contract.messages else []
+    if not arms:
+        return span
+    inside = replace(contract, pattern=_NUMBER_SIGN, messages=contract.messages - 1)
+    answers = yield from together([line_steps(span.text[start:end], inside) for start, end in arms])
+    changes = [Change(*arm, answer.text) for arm, answer in zip(arms, answers, strict=True)]
+    return replace(span, text=changed_text(span.text, changes))
+
+
+def one_step(text: str) -> Steps[Translation]:
+    """The translation of a text as it stands."""
+    (answer,) = yield [Job(text)]
+    return answer
+
+
+def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tuple[int, int]]:
+    """Ranges of what is decoded: sentences with a letter that is in no span, without bullets and numbers before them.
+
+    Spans at both ends that are no words, such as emoji, are not in them either.
+    """
+    hidden = covered(text, spans)
+    ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
+    blank = hidden
+    for span in spans:
+        blank = blank[: span.start] + " " * (span.end - span.start) + blank[span.end :]
+    for line in _LINE.finditer(hidden):
+        at = line.start()
+        if bullet := _BULLET.match(hidden, at, line.end()):
+            at = bullet.end()
+        for first, last in split_sentences(hidden[at : line.end()], language):
+            for start, end in _cut(hidden, at + first, at + last):
+                inside = _peeled(hidden, start, end, ends)
+                if any(map(str.isalpha, blank[slice(*inside)])):
+                    yield inside
+
+
+def _peeled(text: str, start: int, end: int, ends: list[tuple[int, int]]) -> tuple[int, int]:
+    """A range without the spans in `ends` and the spaces at both ends of it."""
+    for first, last in ends:
+        if start == first and last <= end:
+            start = last + len(text[last:end]) - len(text[last:end].lstrip())
+    for first, last in reversed(ends):
+        if end == last and start <= first:
+            end = start + len(text[start:first].rstrip())
+    return start, end
+
+
+def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence in ranges of at most so many characters, cut after a sign or at a space."""
+    while end - start > MOST_LETTERS:
+        window = text[start : start + MOST_LETTERS]
+        places = [window.rfind(sign) + 1 for sign in _CUTS]
+        at = next((place for place in places if place > MOST_LETTERS // 2), window.rfind(" ") + 1 or MOST_LETTERS)
+        yield start, start + len(text[start : start + at].rstrip())
+        start += at
+        while start < end and text[start].isspace():
+            start += 1
+    if start < end:
+        yield start, end

@@ -1,0 +1,160 @@
+# ruff: noqa: RUF001 (signs of many scripts)
+"""Sentences with protected spans: each is in the answer byte for byte, exactly as often as in the source.
+
+A sentence is decoded twice: with stand-ins that models copy, which shows where the spans belong, and without the
+spans. The first answer is taken where the model is surer of it, as it is where a span is a part of the sentence
+("Visit https://x.y for details."). Otherwise the spans go to their places in the second one, which a footnote mark or
+an address in brackets has not disturbed. Spans whose stand-ins are not copied once each are placed by attention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from sharpbeam.contract.answers import Change, changed_answer, changed_source
+from sharpbeam.contract.steps import Job, Steps
+from sharpbeam.contract.words import word_attention, words
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.glossary import spaceless
+from sharpbeam.text.spans import Span, kept
+
+SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
+FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
+STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
+SCORES = {"return_scores": True}
+_SIGNS = ".,;:!?…)]。、，"
+
+
+def span_steps(text: str, spans: Sequence[Span], attends: bool) -> Steps[Translation]:
+    """The translation of a sentence with its spans in their places; `attends`: the model has attention."""
+    if all(span.soft for span in spans):
+        (answer,) = yield [Job(text)]
+        if kept(text, answer.text, spans):
+            return answer
+    names = _names(text, STAND_INS[0], len(spans))
+    masked_text, bare_text = _written(text, spans, names)[0], _written(text, spans, [""] * len(spans))[0]
+    alone = not any(map(str.isalpha, bare_text))
+    masked, *others = yield [Job(masked_text, SCORES), *([] if alone else [Job(bare_text, SCORES)])]
+    if not _copied(masked.text, names):
+        again = _names(text, STAND_INS[1], len(spans))
+        attention = {"return_attention": True} if attends else {}
+        jobs = [Job(_written(text, spans, again)[0], SCORES), Job(bare_text, SCORES | attention)]
+        other, *others = yield jobs[: 1 if alone else 2]
+        if _copied(other.text, again):
+            masked, names = other, again
+    with_names = _filled(text, masked, spans, names, None)
+    if not others:
+        return with_names
+    guide = masked.text if _copied(masked.text, names) else None
+    without = _filled(text, others[0], spans, names, guide)
+    surer = len(bare_text.split()) < FEW_WORDS or _sureness(masked) > _sureness(others[0]) + SURER
+    first, second = (with_names, without) if surer and guide is not None else (without, with_names)
+    return second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
+
+
+def _names(text: str, form: str, count: int) -> list[str]:
+    """Stand-ins that are not in the text."""
+    names = (form.format(number) for number in range(1, len(text) + count + 2))
+    return [name for name in names if name not in text][:count]
+
+
+def _copied(text: str, names: Sequence[str]) -> bool:
+    """Whether each stand-in is in the text once."""
+    return all(len(_places(text, name)) == 1 for name in names)
+
+
+def _places(text: str, name: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(rf"(?<!\w){name}(?!\w)", text)] if name else []
+
+
+def _sureness(translation: Translation) -> float:
+    """The mean log probability of the tokens of the best answer."""
+    answer = translation.hypotheses[0]
+    return (answer.log_prob or 0.0) / max(1, len(answer.token_scores))
+
+
+def _written(text: str, spans: Sequence[Span], names: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The text with a name, or nothing, in the place of each span, and the ranges of these names."""
+    written, at = "", 0
+    places = []
+    for span, name in zip(spans, names, strict=True):
+        written += text[at : span.start]
+        at = span.end
+        if not name:  # no two spaces, and none before a sign
+            following = text[at : at + 1]
+            if written[-1:].isspace() and (not following or following.isspace() or following in _SIGNS):
+                written = written[:-1]
+            elif not written and following.isspace():
+                at += 1
+        places.append((len(written), len(written) + len(name)))
+        written += name
+    return written + text[at:], places
+
+
+def _filled(
+    text: str, translation: Translation, spans: Sequence[Span], names: Sequence[str], guide: str | None
+) -> Translation:
+    """The translation of `text` from that of a text in which its spans have names, or are left out.
+
+    A span takes the place of its name. One without has the place of its name in the answer `guide`, or by attention.
+    """
+    bare = names[0] not in translation.source
+    masked = [""] * len(names) if bare else list(names)
+    places = _written(text, spans, masked)[1]
+
+    def filled(answer: Answer) -> Answer:
+        where: Callable[[int], int] = _attended(translation, answer, places)
+        if guide is not None and bare:
+            where = _guided(guide, answer.text, names)
+        changes = []
+        for number, (name, span) in enumerate(zip(masked, spans, strict=True)):
+            if spots := _places(answer.text, name):
+                changes += [Change(*spots[0], span.text), *(Change(*spot, "") for spot in spots[1:])]
+            else:
+                changes.append(_insertion(answer.text, where(number), span.text))
+        return changed_answer(answer, sorted(changes, key=lambda change: (change.start, change.end)))
+
+    changes = [Change(*place, span.text) for place, span in zip(places, spans, strict=True)]
+    answers = tuple(map(filled, translation.hypotheses))
+    return changed_source(replace(translation, hypotheses=answers), text, changes)
+
+
+def _insertion(text: str, place: int, span: str) -> Change:
+    """A span between words, after the one that `place` is in or at the end of."""
+    while 0 < place < len(text) and not (text[place].isspace() or text[place] in _SIGNS or spaceless(text[place])):
+        place += 1
+    return Change(place, place, f" {span}" if place else f"{span} ")
+
+
+def _guided(guide: str, text: str, names: Sequence[str]) -> Callable[[int], int]:
+    """Places in a text of what has names in `guide`, a similar one."""
+    left, right = words(guide), words(text)
+    ours, theirs = ([whole[start:end] for start, end in own] for whole, own in ((guide, left), (text, right)))
+    codes = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+
+    def place(number: int) -> int:
+        ((begins, _),) = _places(guide, names[number])
+        word = next(index for index, (start, _) in enumerate(left) if start == begins)
+        first, last, begin, end = next(code[1:] for code in codes if code[1] <= word < code[2])
+        before = begin + int((word - first) / (last - first) * (end - begin) + 0.5)
+        return right[before - 1][1] if before else 0
+
+    return place
+
+
+def _attended(translation: Translation, answer: Answer, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
+    """Places in an answer of places in its source: as little attention as can be crosses from one side to the other."""
+
+    def place(number: int) -> int:
+        found = word_attention(translation.source, answer.text, replace(translation, hypotheses=(answer,)))
+        later = np.array([start >= places[number][0] for start, _ in found.source], bool)
+        gain = found.weights @ np.where(later, -1.0, 1.0)  # of a word that is before the place
+        before = int(np.argmax(np.concatenate([[0.0], np.cumsum(gain)])))
+        return found.target[before - 1][1] if before else 0
+
+    return place

@@ -1,0 +1,196 @@
+# ruff: noqa: RUF001 (signs of many scripts)
+"""Protected spans: what a translation must have as the source has it, byte for byte.
+
+URLs, addresses, handles, paths, code, placeholders of programs, versions, dates and the like. A `soft` span looks like
+words, and models often copy it by themselves: a part number, a file name, an identifier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_TLD = "com|org|net|edu|gov|int|info|io|dev|app|eu|uk|de|fr|es|it|pt|br|ru|cn|jp|nl|pl|ch|at|se|us|ca|au|in|co|me|tv|ai"
+_ENDING = (
+    "txt|pdf|docx?|odt|rtf|xlsx?|ods|csv|tsv|pptx?|odp|jsonl?|xml|ya?ml|toml|ini|cfg|conf|log|md|rst|tex|html?|css|scss|"
+    "jsx?|tsx?|py|pyi|ipynb|rb|rs|go|java|kt|swift|cpp|hpp|cc|cs|php|pl|lua|sh|bash|bat|ps1|sql|db|sqlite|"
+    "png|jpe?g|gif|svg|webp|bmp|tiff?|ico|psd|mp3|mp4|wav|ogg|flac|avi|mkv|mov|srt|vtt|epub|po|zip|tar|gz|bz2|xz|zst|"
+    "7z|rar|deb|rpm|apk|exe|dll|so|dmg|iso|img|bin|bak|tmp|lock|env|properties|strings|xliff|tmx|whl|jar"
+)
+_VERBOSE = "pip3?|npm|yarn|git|docker|kubectl|apt|apt-get|brew|cargo"
+_COMMAND = _VERBOSE + "|sudo|npx|curl|wget|python3?|ssh|scp|chmod|chown|grep|mkdir|rm|ls|cd"
+_ACTION = "install|uninstall|update|upgrade|run|build|clone|pull|push|commit|checkout|status|add|init|apply|get|compose"
+_ARGUMENT = r"(?:-{1,2}[\w-]{1,40}(?:=\S{0,200}\w)?|[\w~+]{0,60}[./:@\d_~-][\w./:@+~-]{0,200}[\w/]|[./~])"
+_WIDTH = r"\d{0,4}(?:\.\d{1,4})?"
+_PLURAL = r"\{\s{0,9}\w{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},"
+_EMOJI = (
+    "(?:[\U0001f1e6-\U0001f1ff]{2}|[0-9#*]\ufe0f?\u20e3|[\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]"
+    "[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f300-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?){0,8}){1,20}"
+)
+_HARD = (  # bounded, so that no text takes long
+    r"(?P<code>(?P<ticks>`{1,3})(?!`)[^`]{1,1000}(?P=ticks)(?!`))",
+    rf"(?P<icu>{_PLURAL})",
+    r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
+    r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",
+    r"(?<![\w.+%-])[\w.+%-]{0,63}\w@(?:\w[\w-]{0,62}\.){1,8}[a-zA-Z]{2,24}",
+    r"</?[a-zA-Z][\w:.-]{0,60}(?:\s[^<>]{0,1000})?/?>|</?\d{1,6}\s?/?>|<!--.{0,1000}?-->",
+    r"\{\{[^{}]{0,200}\}\}|[$#]\{[^{}]{0,200}\}|\{%.{0,200}?%\}|<%.{0,200}?%>|\{[\w.:$,#!+ -]{0,200}\}|%\{\w{1,60}\}|"
+    r"\[\[\w{1,60}\]\]|(?<!\w)__\w{1,60}?__(?!\w)",
+    rf"%\(\w{{1,60}}\)[-+#0]{{0,5}}{_WIDTH}[a-zA-Z]|"
+    rf"(?<![\d%])%(?:\d{{1,2}}\$)?[-+#0]{{0,5}}{_WIDTH}(?:hh?|ll?|L|z|j|t)?[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%",
+    r"(?<![\w$])\$[A-Za-z_]\w{0,60}|%[A-Z_]{2,60}%",
+    r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[\da-fA-F]{1,6});",
+    r"\[\^?\d{1,4}(?:[,\u2013-]\s?\d{1,4}){0,20}\]|\[[A-Z_]{2,60}\]",
+    r"(?<![\w:]):[a-z][\w+-]{0,60}:(?![\w:])",
+    r"(?<![\w@/])@\w[\w.-]{0,60}\w|(?<![\w&#])#\w{1,100}",
+    r"(?<![\w.:/\\])[A-Za-z]:\\[^\s\"<>|]{1,500}|\\\\\w[\w.-]{0,60}\\[^\s\"<>|]{1,500}",
+    r"(?<![\w./~<])(?:~|\.{1,2})?/[\w.@+~-][\w.@+~/-]{0,500}|(?<![\w./])~/(?=\s|$)",
+    rf"(?<![\w.-])(?:{_COMMAND})(?:\s(?:{_ARGUMENT}|[a-z][a-z-]{{0,20}}(?=\s-|\s\S{{0,60}}?[\d_./=]\S{{0,60}}\w))){{0,8}}\s{_ARGUMENT}(?!\w)",
+    rf"(?<![\w.-])(?:{_VERBOSE})\s(?:{_ACTION})(?:\s{_ARGUMENT}){{0,8}}(?:\s[a-z][\w-]{{1,60}})?(?!\w)",
+    r"(?<![\w-])--[a-zA-Z][\w-]{0,60}(?:=\S{0,200}\w)?|(?<![\w-])-[a-zA-Z](?![\w-])",
+    r"(?<![\w.-])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?![\w-])",
+    rf"(?<![\w./-])(?:[\w.-]{{1,60}}/){{0,20}}[\w-]{{1,80}}(?:\.[\w-]{{1,20}}){{0,4}}\.(?i:{_ENDING})(?![\w/-]|\.\w)|"
+    r"(?<![\w./-])(?:[\w.-]{1,60}/){1,20}[\w-]{1,80}\.[a-z]{1,4}(?![\w/-])",
+    rf"(?<![\w.@-])(?:[a-z0-9][a-z0-9-]{{0,60}}\.){{1,8}}(?:{_TLD})(?:/[^\s<>\"“”«»`|\\]{{0,500}})?(?![\w-])",
+    r"(?<![\w.:])(?:\w{1,60}::){1,8}\w{1,60}(?:\(\))?|(?<![\w.])[A-Za-z_]\w{0,60}(?:\.\w{1,60}){0,4}\(\)",
+    _EMOJI,
+)
+_SOFT = (
+    r"(?<![\w.])(?!\d{1,3}(?:\.\d{3})+(?![\w.]))v?\d{1,9}(?:\.\d{1,9}){2,8}(?:[-+][\w.]{0,60}\w)?(?!\w)|"
+    r"(?<![\w.])v\d{1,9}(?:\.\d{1,9}){0,8}(?:-[\w.]{0,60}\w)?(?!\w)",
+    r"(?<![\w-])(?=[\w-]{0,60}?\d[\w-]{0,60}?\d)(?=[\w-]{0,60}?[A-Z])(?:[A-Z0-9]{1,30}[-_/]){1,8}[A-Z0-9]{1,30}(?![\w-])",
+    r"(?<!\w)(?=\w{0,60}?\d\w{0,60}?\d)(?=\w{0,60}?[A-Z])[A-Z0-9]{5,60}(?![\w-])",
+    r"(?<![\w.-])(?:[a-z]{1,40}(?:_[a-z0-9]{1,40}){1,10}|_{1,2}[a-z]\w{1,60}|[A-Z0-9]{1,40}(?:_[A-Z0-9]{1,40}){1,10}|"
+    r"[a-z]{1,40}(?:[A-Z][a-z0-9]{0,40}){1,10})(?![\w-])",
+)
+_SPAN = re.compile("|".join((*_HARD, f"(?P<soft>{'|'.join(_SOFT)})")), re.S)
+_HINT = re.compile(
+    r"[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w*\d|\d\w*-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|"
+    rf"[\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
+)
+MOST_LETTERS = 4000  # of a message
+_CLOSING = ".,;:!?…'\"’”»"
+_AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "«": "»", "„": "“", "'": "'", "‘": "’"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a text that comes out as it is, or as `text`."""
+
+    start: int
+    end: int
+    text: str
+    soft: bool = False
+
+    def moved(self, by: int) -> Span:
+        """The span in a text that begins `by` characters before this one."""
+        return Span(self.start + by, self.end + by, self.text, self.soft)
+
+
+def find_spans(text: str, pattern: re.Pattern[str] | None = None) -> list[Span]:
+    """The protected spans of `text`, in order; none overlaps another one. `pattern` is the user's own."""
+    spans: list[Span] = []
+    if pattern is not None:
+        spans = [Span(*match.span(), match[0]) for match in pattern.finditer(text) if match[0].strip()]
+    if _HINT.search(text):
+        own = spans
+        spans = sorted([*own, *(s for s in _own(text) if not overlaps(s, own))], key=lambda span: span.start)
+    return _merged(text, [_widened(text, span) for span in spans])
+
+
+def overlaps(span: Span, others: Iterable[Span]) -> bool:
+    """Whether a span shares a letter with one of the others."""
+    return any(span.start < other.end and other.start < span.end for other in others)
+
+
+def _own(text: str) -> Iterator[Span]:
+    at = 0
+    while match := _SPAN.search(text, at):
+        start, end = match.span()
+        if match["icu"]:
+            end = message_end(text, start) or end
+        elif not match["code"]:
+            end = _trimmed(text, start, end)
+        if end > start:
+            yield Span(start, end, text[start:end], match["soft"] is not None)
+        at = max(end, start + 1)
+
+
+def _trimmed(text: str, start: int, end: int) -> int:
+    """The end of a span without punctuation of the sentence, and closing brackets that it does not open."""
+    opened = text[start:end]
+    while end - start > 1:
+        last = text[end - 1]
+        lone = last in ")]}" and opened.count(last) > opened.count({")": "(", "]": "[", "}": "{"}[last])
+        if not (lone or last in _CLOSING) or (end - start > 1 and text[start] in ":&{[`\"'" and not lone):
+            break
+        end -= 1
+        opened = text[start:end]
+    return end
+
+
+def message_end(text: str, start: int) -> int:
+    """The end of the braces that open at `start`; 0 where they do not close."""
+    depth = 0
+    for at in range(start, min(len(text), start + MOST_LETTERS)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at + 1
+    return 0
+
+
+def message_arms(text: str) -> list[tuple[int, int]]:
+    """Ranges of the texts of an ICU message: "{n, plural, one {# item} other {# items}}"."""
+    head = re.match(_PLURAL, text)
+    arms: list[tuple[int, int]] = []
+    at = head.end() if head else len(text)
+    while arm := re.compile(r"\s*(?:offset:\d+\s*)?[\w=]+\s*(?=\{)").match(text, at):
+        at = message_end(text, arm.end())
+        if not at:
+            return []
+        arms.append((arm.end() + 1, at - 1))
+    return arms
+
+
+def _widened(text: str, span: Span) -> Span:
+    """The span with letters that it is glued to, and brackets or quotes right around it."""
+    start, end = span.start, span.end
+    if text[start].isalnum() or text[start] in "{%$@`":
+        while start > 0 and text[start - 1].isalnum():
+            start -= 1
+    if text[end - 1].isalnum() or text[end - 1] in "})`":
+        while end < len(text) and text[end].isalnum():
+            end += 1
+    while start > 0 and end < len(text) and _AROUND.get(text[start - 1]) == text[end]:
+        start, end = start - 1, end + 1
+    same = (start, end) == (span.start, span.end)
+    return span if same else Span(start, end, text[start : span.start] + span.text + text[span.end : end], span.soft)
+
+
+def _merged(text: str, spans: Sequence[Span]) -> list[Span]:
+    """Spans of which those that touch or overlap are one."""
+    merged: list[Span] = []
+    for span in spans:
+        if merged and span.start <= merged[-1].end:
+            last = merged[-1]
+            if span.end > last.end:
+                merged[-1] = Span(last.start, span.end, last.text + text[last.end : span.end], False)
+        else:
+            merged.append(span)
+    return merged
+
+
+def covered(text: str, spans: Iterable[Span]) -> str:
+    """The text with a word of the same length in the place of each span."""
+    for span in spans:
+        word = "X" + "x" * (span.end - span.start - 1)
+        text = text[: span.start] + word + text[span.end :]
+    return text
+
+
+def kept(source: str, answer: str, spans: Iterable[Span]) -> bool:
+    """Whether each span is in the answer as often as in the source, where text without protection may have it too."""
+    counts = Counter((span.text, source[span.start : span.end]) for span in spans)
+    return all(count <= answer.count(text) <= source.count(own) for (text, own), count in counts.items())

@@ -1,0 +1,132 @@
+"""Lines through the text contract, with decoders that stand for models."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from support.decoders import Decoder, answer, run
+
+from sharpbeam import Translator
+from sharpbeam.contract.lines import Contract, is_plain, line_steps
+from sharpbeam.decoding.results import Translation
+from sharpbeam.text.spans import find_spans, kept
+
+
+def foreign(text: str) -> str:
+    """Other words; those with a digit and signs stay."""
+    return re.sub(r"\b[^\W\d_]+\b", lambda word: word[0] + "x", text)
+
+
+def translate(source: str) -> Translation:
+    return answer(source, foreign(source))
+
+
+def line(text: str, decode: Decoder = translate) -> str:
+    return run(line_steps(text, Contract()), decode).text
+
+
+def loses_digits(source: str) -> Translation:
+    """A model that copies no stand-in."""
+    return answer(source, foreign(re.sub(r"\S*\d\S*", "", source)))
+
+
+def test_sentences_are_decoded_one_by_one_and_their_spaces_stay() -> None:
+    asked: list[str] = []
+
+    def decode(source: str) -> Translation:
+        asked.append(source)
+        return translate(source)
+
+    assert line("  One two.  Three four?\tFive! ", decode) == "  Onex twox.  Threex fourx?\tFivex! "
+    assert asked == ["One two.", "Three four?", "Five!"]
+
+
+def test_bullets_numbers_and_emoji_keep_their_places() -> None:
+    for text in ("- One two.", "1. One two.", "  • (a) One two.", "😀 One two. 👍🏽"):
+        assert line(text) == text.replace("One two", "Onex twox")
+    assert line("12,5 %") == "12,5 %"
+
+
+def test_a_line_of_lines_has_as_many() -> None:
+    assert line("One\r\n\ntwo. three") == "Onex\r\n\ntwox. threex"
+
+
+def test_a_long_sentence_is_cut_and_nothing_is_lost() -> None:
+    text = ", ".join(f"word{chr(97 + i % 26)}" for i in range(2000))
+    assert sorted(line(text).split()) == sorted(foreign(text).split())
+
+
+@pytest.mark.parametrize("decode", [translate, loses_digits])
+def test_spans_come_out_byte_for_byte(decode: Decoder) -> None:
+    text = "Go to https://x.y/z?a=b or write to a.b@c.com, then run `x y` {name} [1]. See (http://x.com)."
+    out = line(text, decode)
+    assert kept(text, out, find_spans(text))
+    assert "Gox tox" in out
+    if decode is translate:
+        assert out.startswith("Gox tox https://x.y/z?a=b orx writex tox a.b@c.com, thenx")
+
+
+def test_a_span_is_a_token_with_its_attention() -> None:
+    for source, column in (("Open https://x.y now.", 1), ("Then go to https://x.y now.", 5)):
+        found = run(line_steps(source, Contract()), translate)
+        at = found.tokens.index("▁https://x.y")
+        assert found.attention is not None
+        assert found.attention[at].index(1.0) == column  # of the source, or of none
+        assert len(found.token_scores) == len(found.tokens) + 1
+        assert all(len(row) == len(found.source_tokens) + 1 for row in found.attention)
+
+
+def test_a_copied_soft_span_is_left_to_the_model() -> None:
+    asked: list[str] = []
+
+    def decode(source: str) -> Translation:
+        asked.append(source)
+        return answer(source, source)
+
+    assert line("My iPhone is old.", decode) == "My iPhone is old."
+    assert asked == ["My iPhone is old."]
+
+
+def test_texts_inside_of_messages_are_translated() -> None:
+    text = "You have {n, plural, one {# new item} other {# new items}} here."
+    assert line(text) == "Youx havex {n, plural, one {# newx itemx} other {# newx itemsx}} herex."
+
+
+def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> None:
+    found = run(line_steps("One two. Three.", Contract(penalty=1.0)), translate)
+    assert found.tokens == ("▁Onex", "▁twox.", "▁Threex.")
+    assert found.token_scores == pytest.approx((-0.1, -0.2, -0.1, -0.1))
+    assert len(found.attention) == 4  # type: ignore[arg-type]
+    assert found.alignment == ((0, 0), (1, 1), (2, 2))
+
+
+@pytest.mark.parametrize("text", ["", " ", "One two.", "“Well,” he said; it's fine!", "Ele não é daqui…"])
+def test_plain_lines(text: str) -> None:
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize("text", ["One. Two", "a@b", "12 men", "NATO", "iPhone", "x_y", "- a", "a\nb", "😀", "x.com"])
+def test_lines_to_look_at(text: str) -> None:
+    assert not is_plain(text)
+
+
+def test_random_lines_keep_the_contract() -> None:
+    rng = random.Random(5)
+    parts = "one|Two three.| |\t|\n|https://x.y/a|{n}|%s|[1]|a@b.co|<b>|</b>|“|(|)|1. |- |\0|中文。|x_y|v1.2|NATO|`|..."
+    parts += "|X1|4711|\u202e|é|\u2028|😀|{a, plural, one {b # c} other {d}}"
+    for _ in range(300):
+        text = "".join(rng.choices(parts.split("|"), k=rng.randint(1, 12)))
+        decode = rng.choice([translate, loses_digits])
+        spans = Counter(span.text for span in find_spans(text) if "plural" not in span.text)
+        out = line(text, decode)
+        assert [span for span, count in spans.items() if out.count(span) < count] == [], (text, out)
+        assert re.findall("[\n\u2028]", out) == re.findall("[\n\u2028]", text)
+
+
+def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str]) -> None:
+    translator = Translator(tiny_model)
+    plain = [text for text in sentences if is_plain(text)]
+    assert translator.translate(plain) == translator.translate(plain, raw=True)

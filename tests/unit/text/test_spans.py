@@ -1,0 +1,80 @@
+"""Protected spans: which there are in a text."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from sharpbeam.text.spans import covered, find_spans, kept, message_arms
+
+
+def texts(text: str) -> list[str]:
+    spans = find_spans(text)
+    assert all(text[span.start : span.end] == span.text for span in spans)
+    return [span.text for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Visit https://x.y/a?b=c(d), please. Or http://foo.com.", "https://x.y/a?b=c(d)|http://foo.com"),
+        ("Mail foo@bar.com or @user about #tag2 (#fff000).", "foo@bar.com|@user|#tag2|(#fff000)"),
+        (r"Open /etc/hosts, ~/x.py and C:\Users\me.", r"/etc/hosts|~/x.py|C:\Users\me"),
+        ("Read src/main.c, then file.txt.", "src/main.c|file.txt"),
+        ("Run `pip install x` or pip install numpy now.", "`pip install x`|pip install numpy"),
+        ("Then git commit -m or ls -la.", "git commit -m|ls -la"),
+        ("Version v1.2 and 1.2.3-rc1, part ABC-1234-X.", "v1.2|1.2.3-rc1|ABC-1234-X"),
+        ("On 2020-01-02 at 2020-01-02T10:00:00Z.", "2020-01-02|2020-01-02T10:00:00Z"),
+        ("{name}, %d, %(n)d, %s: $VAR ${v}", "{name}|%d|%(n)d|%s|$VAR|${v}"),
+        ("<0/> [1] :icon: &nbsp; {{x}}", "<0/>|[1]|:icon:|&nbsp;|{{x}}"),
+        ("{n, plural, one {# item} other {# items}} left", "{n, plural, one {# item} other {# items}}"),
+        ("getUserName and my_var, foo() and a::b", "getUserName|my_var|foo()|a::b"),
+        ("<b>bold</b> on example.com/path 😀", "<b>|</b>|example.com/path|😀"),
+        ('He wrote "{x}" and {n}px.', '"{x}"|{n}px'),
+    ],
+)
+def test_spans_are_found(text: str, spans: str) -> None:
+    assert texts(text) == spans.split("|")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He said: yes. U.S. officials, e.g. at 3:30 p.m., paid $5.50 and/or 1.000.000 euros.",
+        "50% of it, 5% a year; 3 < 4 > 2. The end.The start, well-known - and 24/7, 1990-2000.",
+        "Mr. Smith met T. S. Eliot in St. Louis on Jan. 5, at 10:15.",
+    ],
+)
+def test_common_text_has_none(text: str) -> None:
+    assert texts(text) == []
+
+
+def test_touching_spans_are_one_and_the_users_pattern_comes_first() -> None:
+    assert texts("<b>{x}</b>") == ["<b>{x}</b>"]
+    spans = find_spans("Use Acme Cloud at x.com", re.compile("Acme Cloud"))
+    assert [span.text for span in spans] == ["Acme Cloud", "x.com"]
+
+
+def test_cover_and_count() -> None:
+    text = "See x.com. See x.com!"
+    spans = find_spans(text)
+    assert covered(text, spans) == "See Xxxxx. See Xxxxx!"
+    assert kept(text, "Veja x.com. Veja x.com!", spans)
+    assert not kept(text, "Veja x.com!", spans)
+
+
+def test_forms_of_a_message() -> None:
+    text = "{n, plural, =0 {none} one {# {x}} other {# items}}"
+    assert [text[start:end] for start, end in message_arms(text)] == ["none", "# {x}", "# items"]
+    assert message_arms("{n, plural, one {a") == []
+
+
+@pytest.mark.parametrize(
+    "part", ["a.b.", "{", "`", "-a", "<a ", "a-1", "A_", "git ", "x/", "a@", "foo_", "{a, plural,", "()"]
+)
+def test_no_text_takes_long(part: str) -> None:
+    began = time.process_time()
+    find_spans(part * 10_000)
+    assert time.process_time() - began < 20
