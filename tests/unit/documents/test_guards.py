@@ -116,7 +116,7 @@ def test_what_is_decoded_again_has_the_glossary_too() -> None:
     class FirstLoses:
         """The first answers lack their ends."""
 
-        def translate(self, texts: list[str], *, options: object, progress: object, glossary: Glossary) -> list:
+        def translate(self, texts: list[str], *, raw: bool, glossary: Glossary, **options: object) -> list:
             asked.extend(tuple(forms) for text in texts for forms in glossary.required(text))
             return [loses_the_rest(text) for text in texts]
 
