@@ -28,9 +28,9 @@ from bench.harness.vectors import KEPT, K
 from sharpbeam import Translator
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import Demand, measure
-from sharpbeam.fit.screen.output import OutputMatrix
-from sharpbeam.fit.screen.scopes import scopes, shared
+from sharpbeam.fit.screen.fidelity import Demand, View
+from sharpbeam.fit.screen.job import unit_of
+from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
@@ -113,10 +113,11 @@ class Bench:
 
     def screens(self, per: Per, options: ScreenOptions) -> Screens:
         """Fitted to the vectors of all directions that share a screen."""
-        chosen, groups = scopes([t.direction.languages for t in self.texts], per, True)
-        eos = self.translator.loaded.model.eos_id
-        collections = shared(groups, self.fit).items()
-        return Screens(chosen, {s: find_screen(c, self.output, eos, options).screen for s, c in collections})
+        unit, groups = unit_of(list(self.fit), per, True), dict[str, list[Collection]]()
+        for languages, collection in self.fit.items():
+            groups.setdefault(languages.scope(unit), []).append(collection)
+        eos, collections = self.translator.loaded.model.eos_id, {s: Collection.of(g) for s, g in groups.items()}
+        return Screens(unit, {s: find_screen(c, self.output, eos, options).screen for s, c in collections.items()})
 
     def measure(self, screens: Screens, options: ScreenOptions) -> list[dict[str, Any]]:
         """Results of `screens` in each direction, on the test set."""
@@ -139,8 +140,11 @@ class Bench:
         """Figures of the sets and of the test, without a search."""
         screen, vocab = screens.by_scope[text.direction.languages.scope(screens.per)], len(self.output.bias)
         records = self.test[text.name].read(lambda numbers: np.ones(len(numbers), np.bool_))
-        paper = measure(screen, self.output, records, Demand(K, options.tolerance), CONFIDENCE)
-        own = measure(screen, self.output, records, Demand(options.top_k, options.tolerance), CONFIDENCE)
+        steps = Steps.of(records, self.output)
+        paper, own = (
+            View.of(screen, self.output, steps, Demand(k, options.tolerance)).measure(CONFIDENCE)
+            for k in (K, options.top_k)
+        )
         return {
             "active": round(paper.average_set / vocab, 5),
             "most_active": round(int(np.diff(screen.start).max()) / vocab, 5),

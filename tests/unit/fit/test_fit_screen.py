@@ -1,19 +1,16 @@
-"""The library's `fit_screen`: its reports, its forecast, and the settings that it leaves out."""
+"""The library's `fit_screen`: its reports, and the settings that it leaves out."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import FitProgress, Reporter
-from sharpbeam.fit.screen import job
 from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.forecast import forecast
 from sharpbeam.fit.screen.job import fit_screen
 from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.search import SHARES, ScreenSearch, deal, find_screen
@@ -54,19 +51,6 @@ def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_p
     fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS, clusters=4)
     assert fitted.screens[""].setting.clusters == 4
     assert fitted.vectors == tmp_path / "work" and list(fitted.vectors.glob("part-*.npy"))
-
-
-def test_a_forecast_comes_before_the_rest_is_collected(
-    model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job, "ENOUGH", 100)
-    monkeypatch.setattr("sharpbeam.fit.screen.collect.LINES", 40)
-    reports: list[FitProgress] = []
-    fit_screen(model, text, options=OPTIONS, progress=reports.append)
-    said = next(index for index, report in enumerate(reports) if report.note.startswith("forecast for 400,000 vectors"))
-    before, after = reports[:said], reports[said:]
-    collected = [max(report.done for report in part if report.stage == "collecting") for part in (before, after)]
-    assert 100 <= collected[0] < collected[1]
 
 
 def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Path, tmp_path: Path) -> None:
@@ -118,20 +102,3 @@ def test_a_setting_that_reads_too_much_is_not_fitted(collected: tuple[Collection
     assert search.try_share(clustering, 0.5) is not None
     dim, best = output.weight.shape[1], search.best[0].measure
     assert search.try_share(clustering, 4.0) is None or best.cost > dim * (10 + 4 * clustering.counts.everything)
-
-
-def test_a_forecast_asks_for_as_much_as_few_vectors_can_give(collected: tuple[Collection, OutputMatrix]) -> None:
-    """More vectors to come: fewer rows fall back; and the cost is that of rows that do and of those that do not."""
-    collection, output = collected
-    vocab, dim = output.weight.shape
-    found = [
-        forecast(collection, output, 2, ScreenOptions(clusters=10, fidelity=0.999, top_k=3, vectors=vectors))
-        for vectors in (len(collection), 3 * len(collection), 9 * len(collection))
-    ]
-    shares = [one.fallback for one in found]
-    assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0]
-    for one in found:
-        assert one.scan_cost == vocab * dim
-        assert dim * (10 + one.fallback * vocab) < one.cost <= dim * (10 + (0.5 + one.fallback) * vocab)
-        assert one.pays == ("hardly pays" not in str(one))
-    assert np.isfinite([one.cost for one in found]).all()

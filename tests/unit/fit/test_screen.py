@@ -19,7 +19,7 @@ from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.fit.screen import collect
 from sharpbeam.fit.screen.bound import lower_bound
 from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import Demand, View, measure
+from sharpbeam.fit.screen.fidelity import Demand, View
 from sharpbeam.fit.screen.output import NEVER, OutputMatrix, Steps
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
@@ -259,11 +259,12 @@ def test_a_screen_without_misses_sends_nothing_back(
     records = deal(collection)[1]
     demand = Demand(3, 2 * TOLERANCE)  # words are rounded to bytes
     view = View.of(everything, output, Steps.of(records, output), demand, np.zeros((1, dim), np.float32))
-    found = view.calibrate(0.9, 0.95).measure(0.95)
-    assert measure(view.calibrate(0.9, 0.95).screen, output, records, demand, 0.95) == found
-    assert (found.fallback, found.fidelity, found.average_set) == (0, 1, vocab)
-    assert found.bound == pytest.approx(lower_bound(found.steps, found.steps))
-    assert found.normalizer_error < 2e-3  # rounding alone
+    calibrated = view.calibrate(0.9, 0.95)
+    measure = calibrated.measure(0.95)
+    assert View.of(calibrated.screen, output, Steps.of(records, output), demand).measure(0.95) == measure
+    assert (measure.fallback, measure.fidelity, measure.average_set) == (0, 1, vocab)
+    assert measure.bound == pytest.approx(lower_bound(measure.steps, measure.steps))
+    assert measure.normalizer_error < 2e-3  # rounding alone
 
 
 @pytest.mark.parametrize("method", ["kmeans", "spherical"])

@@ -18,8 +18,8 @@ from sharpbeam.decoding.loading import load_model
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.fit.screen.collect import Collection, Collector
+from sharpbeam.fit.screen.job import unit_of
 from sharpbeam.fit.screen.output import NEVER
-from sharpbeam.fit.screen.scopes import scopes, shared, shares
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
@@ -118,23 +118,18 @@ def test_sentences_of_several_collections_stay_apart_and_keep_what_they_are_for(
     assert first.parts[0]["sentence"].tolist() == [0, 3]
 
 
-def test_directions_that_share_a_screen() -> None:
-    per, groups = scopes(NAMED, "target", True)
-    assert (per, groups) == ("target", {"bb": [NAMED[0]], "aa": NAMED[1:]})
-    assert shares(groups, 99) == {NAMED[0]: 99, NAMED[1]: 50, NAMED[2]: 50}
-    assert scopes(NAMED, "auto", True)[1] == {name: [own] for name, own in zip(DIRECTIONS, NAMED, strict=True)}
-    assert scopes(NAMED, "all", True) == ("all", {"": NAMED}) and scopes([Languages()], "auto", False)[0] == "all"
-    parts = {own: collection([i]) for i, own in enumerate(NAMED)}
-    assert [len(own) for own in shared(groups, parts).values()] == [1, 2]
+def test_the_unit_that_has_a_screen_of_its_own() -> None:
+    assert unit_of(NAMED, "target", True) == "target" and unit_of(NAMED, "all", True) == "all"
+    assert unit_of(NAMED, "auto", True) == "direction" and unit_of([Languages()], "auto", False) == "all"
     with pytest.raises(OptionError, match="per is 'pair'; it must be auto, all, target or direction"):
-        scopes(NAMED, "pair", True)
+        unit_of(NAMED, "pair", True)
     with pytest.raises(OptionError, match="per is 'target'; it must be all for a model with one direction only"):
-        scopes([Languages()], "target", False)
+        unit_of([Languages()], "target", False)
     with pytest.raises(OptionError, match="direction of --text is 'bb'; it must be given as SOURCE-TARGET=FILE"):
-        scopes([Languages("", "bb")], "direction", True)
-    assert scopes([*NAMED, Languages("", "bb")], "auto", True)[0] == "target"
+        unit_of([Languages("", "bb")], "direction", True)
+    assert unit_of([*NAMED, Languages("", "bb")], "auto", True) == "target"
     with pytest.raises(OptionError, match="direction of --text is ''; it must be given as TARGET=FILE"):
-        scopes([Languages()], "auto", True)
+        unit_of([Languages()], "auto", True)
 
 
 # ---- answers

@@ -98,8 +98,8 @@ class View:
         """
         tested = screen.fallback is not None and center is None
         if not tested:
-            found = np.zeros_like(screen.weight) if center is None else center
-            screen = replace(screen, fallback=FallbackTest(found, demand.k, np.inf, 0.0, 0.0, -NEVER))
+            center = np.zeros_like(screen.weight) if center is None else center
+            screen = replace(screen, fallback=FallbackTest(center, demand.k, np.inf, 0.0, 0.0, -NEVER))
         vocab, dim = output.weight.shape
         features = FallbackFeatures(output.weight, output.bias, screen, steps.hidden)
         hits = membership(screen, features.cluster, steps.records["token"][:, : demand.k], vocab)
@@ -190,13 +190,8 @@ class View:
         if least <= len(misses):
             threshold = float(np.nextafter(sure[misses[least - 1]], np.float32(np.inf))) if least else -NEVER
         margin, mass, distance = weights
-        found = replace(test, margin=margin, mass_weight=mass, distance_weight=distance)
-        return replace(found, threshold=max(threshold, -NEVER))
-
-
-def measure(screen: Screen, output: OutputMatrix, records: Records, demand: Demand, confidence: float) -> Measure:
-    """The figures of `screen`, which has a residual mass, on `records`, with its fallback test if it has one."""
-    return View.of(screen, output, Steps.of(records, output), demand).measure(confidence)
+        threshold = max(threshold, -NEVER)
+        return replace(test, margin=margin, mass_weight=mass, distance_weight=distance, threshold=threshold)
 
 
 def _bound(wrong: NDArray[np.bool_], misses: NDArray[np.bool_], sentence: Ids, confidence: float) -> float:

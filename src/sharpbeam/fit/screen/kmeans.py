@@ -7,6 +7,7 @@ Faiss, a fit would need a package of 30 MB for the same centroids.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpbeam.types import Floats, Ids
 
@@ -30,7 +31,7 @@ def kmeans(rows: Floats, clusters: int, seed: int, spherical: bool = False) -> t
     before = np.full(len(sample), -1, np.int32)
     for _ in range(ITERATIONS):
         label = assign(sample, *weight)
-        weight = _affine(_means(sample, label, clusters, draw), spherical)
+        weight = _affine(means(sample, label, sample[draw.integers(0, len(sample), clusters)]), spherical)
         if np.count_nonzero(label != before) <= SETTLED * len(sample) and len(np.unique(label)) == clusters:
             break
         before = label
@@ -47,31 +48,36 @@ def assign(rows: Floats, weight: Floats, bias: Floats) -> Ids:
 
 def nearby(rows: Floats, weight: Floats, bias: Floats, count: int) -> Ids:
     """The clusters of each of `rows` [n, D] that come after its own, best first: [n, count]; count < C."""
-    found = np.empty((len(rows), count), np.int32)
+    clusters = np.empty((len(rows), count), np.int32)
     for first in range(0, len(rows), BLOCK):
         scores = _scores(rows[first : first + BLOCK], weight, bias)
         for column in range(count + 1):  # of a few columns; a partition and a sort take longer
             best = scores.argmax(axis=1)
             if column:
-                found[first : first + BLOCK, column - 1] = best
+                clusters[first : first + BLOCK, column - 1] = best
             scores[np.arange(len(scores)), best] = -np.inf
-    return found
+    return clusters
+
+
+def members(label: Ids, clusters: int) -> list[NDArray[np.intp]]:
+    """The rows of each cluster, in their order; `label` [n] says the cluster of each."""
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.searchsorted(label[order], np.arange(1, clusters)))
+
+
+def means(rows: Floats, label: Ids, empty: Floats) -> Floats:
+    """Mean of the rows of each cluster [C, D]; of one without rows, its row of `empty` [C, D]."""
+    result = empty.copy()
+    for cluster, own in enumerate(members(label, len(empty))):
+        if len(own):
+            result[cluster] = rows[own].mean(axis=0)
+    return result
 
 
 def _scores(rows: Floats, weight: Floats, bias: Floats) -> Floats:
     scores: Floats = rows @ weight.T
     scores += bias
     return scores
-
-
-def _means(rows: Floats, label: Ids, clusters: int, draw: np.random.Generator) -> Floats:
-    """Mean of the rows of each cluster [C, D]; a row drawn at random where there is none."""
-    order = np.argsort(label, kind="stable")
-    start = np.searchsorted(label[order], np.arange(clusters + 1))
-    means = rows[draw.integers(0, len(rows), clusters)]
-    for cluster in np.flatnonzero(np.diff(start)):
-        means[cluster] = rows[order[start[cluster] : start[cluster + 1]]].mean(axis=0)
-    return means
 
 
 def _affine(centroids: Floats, spherical: bool) -> tuple[Floats, Floats]:

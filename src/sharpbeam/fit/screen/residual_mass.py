@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.fit.screen.kmeans import members
 from sharpbeam.fit.screen.output import NEVER, OutputMatrix
 from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
@@ -43,13 +44,10 @@ class Mass:
 
 def weigh(hidden: Floats, total: Floats, label: Ids, clusters: int, output: OutputMatrix) -> Mass:
     """Probabilities over some of the rows `hidden` [n, D] with log Z `total` [n], in clusters `label` [n]."""
-    order = np.argsort(label, kind="stable")
-    start = np.searchsorted(label[order], np.arange(clusters + 1))
     share = np.zeros((clusters, len(output.bias)), np.float32)
     rows, totals = list[Floats](), list[Floats]()
-    for cluster in range(clusters):
-        own = order[start[cluster] : start[cluster + 1]]
-        own = own[np.linspace(0, len(own) - 1, min(len(own), SAMPLED)).astype(np.int64)]
+    for cluster, every in enumerate(members(label, clusters)):
+        own = every[np.linspace(0, len(every) - 1, min(len(every), SAMPLED)).astype(np.int64)]
         rows.append(hidden[own])
         totals.append(total[own])
         if len(own):
@@ -79,8 +77,8 @@ def rescale(screen: Screen, output: OutputMatrix, hidden: Floats, total: Floats)
     """
     assert screen.residual is not None
     features = _features(screen, output, hidden)
-    outside, found, exact = (np.float64(values) for values in (features.log_mass, features.log_total, total))
-    inside = found + np.log1p(-np.exp(np.minimum(outside - found, -1e-12)))
+    outside, predicted, exact = (np.float64(values) for values in (features.log_mass, features.log_total, total))
+    inside = predicted + np.log1p(-np.exp(np.minimum(outside - predicted, -1e-12)))
     low, high = -FURTHEST, FURTHEST  # of the factor's log; the mean sum falls with it
     for _ in range(50):
         middle = (low + high) / 2
@@ -145,11 +143,9 @@ def fit_residual(hidden: Floats, label: Ids, start: ResidualMass, inside: Floats
     """
     clusters = len(start.weight)
     share = np.clip(-np.expm1(np.float64(inside) - total), LEAST_SHARE, 1.0)
-    order = np.argsort(label, kind="stable")
-    bounds = np.searchsorted(label[order], np.arange(clusters + 1))
-    members = [order[bounds[cluster] : bounds[cluster + 1]] for cluster in range(clusters)]
+    rows_of = members(label, clusters)
     target, weight = np.log(share) + total, (share + LEAST_WEIGHT).astype(np.float32)
-    for own, slopes, offsets in zip(members, start.weight, start.bias, strict=True):
+    for own, slopes, offsets in zip(rows_of, start.weight, start.bias, strict=True):
         target[own] -= _log_sum_exp(hidden[own] @ slopes.T + offsets)
     mean = (weight @ hidden) / weight.sum()
     rows = np.empty((len(hidden), hidden.shape[1] + 1), np.float32)
@@ -159,21 +155,21 @@ def fit_residual(hidden: Floats, label: Ids, start: ResidualMass, inside: Floats
     common = np.linalg.solve(square + RIDGE * np.diag(np.diag(square)) + 1e-9 * np.eye(len(square)), product)
     rest = target - rows @ common.astype(np.float32)
     prior = PRIOR / len(rows) * square + 1e-9 * np.trace(square) / len(square) * np.eye(len(square))
-    found = np.tile(common, (clusters, 1))  # [C, D + 1]
-    for cluster, own in enumerate(members):
+    regression = np.tile(common, (clusters, 1))  # [C, D + 1]
+    for cluster, own in enumerate(rows_of):
         square, product = _moments(rows[own], rest[own], weight[own])
-        found[cluster] += np.linalg.solve(square + prior, product)
-    slope = found[:, :-1]
+        regression[cluster] += np.linalg.solve(square + prior, product)
+    slope = regression[:, :-1]
     moved = (start.weight + slope[:, None]).astype(np.float32)
-    bias = start.bias + (found[:, -1] - slope @ mean)[:, None]
+    bias = start.bias + (regression[:, -1] - slope @ mean)[:, None]
     return ResidualMass(moved, np.maximum(bias, -NEVER).astype(np.float32))
 
 
 def _log_sum_exp(logits: Floats) -> Floats:
     """Of each row of `logits` [n, M], with -NEVER for a component that is not there."""
     top = logits.max(axis=1)
-    found: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    return found
+    sums: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+    return sums
 
 
 def _moments(rows: Floats, target: Doubles, weight: Floats) -> tuple[Doubles, Doubles]:

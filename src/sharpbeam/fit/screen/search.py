@@ -23,14 +23,14 @@ from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen.collect import Collection, Records
 from sharpbeam.fit.screen.fidelity import Demand, Measure, View
-from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
+from sharpbeam.fit.screen.kmeans import assign, kmeans, means, nearby
 from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.fit import METHODS, ScreenOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.screen import Screen
-from sharpbeam.types import Floats, Ids
+from sharpbeam.types import Floats
 
 CLUSTERS = (100, 200, 400)  # searched
 # Searched budgets, as shares of the average set with every token that was seen; above 1 with others that are likely.
@@ -138,20 +138,20 @@ class ScreenSearch:
 
     def try_clusters(self, method: str, clusters: int) -> None:
         """Fit the settings of one clustering that may win, beginning with every token that was seen."""
-        before, found = len(self.curve), self.cluster(method, clusters)
+        before, clustering = len(self.curve), self.cluster(method, clusters)
         if not self.several:
-            self.try_budget(found, self.options.budget)
-        elif first := self.try_share(found, SHARES[FIRST]):
+            self.try_budget(clustering, self.options.budget)
+        elif first := self.try_share(clustering, SHARES[FIRST]):
             wider, narrower = SHARES[FIRST - 1 :: -1], SHARES[FIRST + 1 :]
-            if not self._walk(found, first, wider):  # else narrower is worse
-                self._walk(found, first, narrower)
+            if not self._walk(clustering, first, wider):  # else narrower is worse
+                self._walk(clustering, first, narrower)
         self.advance(self.budgets - (len(self.curve) - before))
 
-    def _walk(self, found: Clustering, first: Key, shares: Sequence[float]) -> bool:
+    def _walk(self, clustering: Clustering, first: Key, shares: Sequence[float]) -> bool:
         """Try `shares` while each is better than the one before; returns whether any was better than `first`."""
         best = first
         for share in shares:
-            key = self.try_share(found, share)
+            key = self.try_share(clustering, share)
             if key is None or key <= best:
                 break
             best = key
@@ -171,33 +171,34 @@ class ScreenSearch:
         label = assign(hidden, weight, bias)
         after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbors else None
         counts = count(label, top, clusters, vocab, self.always, after)
+        everywhere = np.tile(hidden.mean(axis=0), (clusters, 1))
         mass = weigh(hidden, self.fit.total, label, clusters, self.output)
-        return Clustering(method, weight, bias, counts, mass, _centers(hidden, label, clusters))
+        return Clustering(method, weight, bias, counts, mass, means(hidden, label, everywhere))
 
-    def try_share(self, found: Clustering, share: float) -> Key | None:
+    def try_share(self, clustering: Clustering, share: float) -> Key | None:
         """As `try_budget`, for a share of the average set with every token that was seen."""
-        everything = found.counts.everything
+        everything = clustering.counts.everything
         widest = max(0.5 * len(self.output.bias), everything)  # beyond, a scan of all tokens is as good
-        return self.try_budget(found, min(share * everything, widest) if share != 1 else 0.0)
+        return self.try_budget(clustering, min(share * everything, widest) if share != 1 else 0.0)
 
-    def try_budget(self, found: Clustering, budget: float) -> Key | None:
+    def try_budget(self, clustering: Clustering, budget: float) -> Key | None:
         """How good one setting is; None where it cannot win and was not fitted."""
-        sets = screen_of(found.weight, found.bias, found.counts, knapsack(found.counts, budget))
-        if budget > found.counts.everything:
-            sets = widen(sets, found.counts.rows, found.mass.share, budget)
+        sets = screen_of(clustering.weight, clustering.bias, clustering.counts, knapsack(clustering.counts, budget))
+        if budget > clustering.counts.everything:
+            sets = widen(sets, clustering.counts.rows, clustering.mass.share, budget)
         label = assign(self.choose.hidden, sets.weight, sets.bias)
         least = self.output.weight.shape[1] * (len(sets.weight) + float(np.diff(sets.start)[label].mean()))
         if self.curve and self.best[0].measure.cost <= least and _key(self.best[0], self.options)[0]:
             return None
-        screen = complete(sets, self.output, found.mass, self.regressed.hidden, self.regressed.total)
+        screen = complete(sets, self.output, clustering.mass, self.regressed.hidden, self.regressed.total)
         if self.options.fidelity:
-            view = View.of(screen, self.output, self.choose, self.demand, found.center)
+            view = View.of(screen, self.output, self.choose, self.demand, clustering.center)
             view = view.calibrate(self.options.fidelity, self.confidence)
             screen = view.screen
         else:  # no row falls back, so that the residual mass has to be right on average
             screen = rescale(screen, self.output, self.choose.hidden, self.choose.total)
             view = View.of(screen, self.output, self.choose, self.demand)
-        setting = Setting(found.method, len(found.weight), budget, view.measure(self.confidence))
+        setting = Setting(clustering.method, len(clustering.weight), budget, view.measure(self.confidence))
         self.curve.append(setting)
         self.report.note(_line(setting))
         self.advance(1)
@@ -209,18 +210,9 @@ class ScreenSearch:
 
 def _key(setting: Setting, options: ScreenOptions) -> Key:
     """Larger is better: the fidelity is reached; then lower cost where it is, and higher fidelity elsewhere."""
-    found = setting.measure
-    reached = bool(options.fidelity) and found.bound >= options.fidelity
-    return reached, 0.0 if reached else found.fidelity, -found.cost
-
-
-def _centers(hidden: Floats, label: Ids, clusters: int) -> Floats:
-    center = np.tile(hidden.mean(axis=0), (clusters, 1))
-    order = np.argsort(label, kind="stable")
-    start = np.searchsorted(label[order], np.arange(clusters + 1))
-    for cluster in np.flatnonzero(np.diff(start)):
-        center[cluster] = hidden[order[start[cluster] : start[cluster + 1]]].mean(axis=0)
-    return center
+    measure = setting.measure
+    reached = bool(options.fidelity) and measure.bound >= options.fidelity
+    return reached, 0.0 if reached else measure.fidelity, -measure.cost
 
 
 def _numbers(rows: int, options: ScreenOptions) -> Sequence[int]:
