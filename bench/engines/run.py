@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +18,10 @@ from sharpbeam import Translator
 from sharpbeam._core import table_names
 from sharpbeam.convert.hugging_face_export import write_marian
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.fit.shortlist.files import write_vmap
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.vocabulary import read_vocabularies
+from sharpbeam.types import Ids
 
 LENGTH = 32  # tokens of a source and of an answer, eos counted
 MARIAN_TYPES = {
@@ -114,9 +115,19 @@ def ctranslate2(
 
 
 def _write_vmap(model: Path, path: Path) -> None:
+    """The model's shortlist as a vocabulary map: a line "source TAB target target .." for each source token."""
     parts = Translator(model).loaded
     shortlist = parts.artifacts.read("shortlist")
-    write_vmap(path, shortlist, parts.source, parts.target)
+
+    def pieces(tokens: Ids) -> str:
+        texts = map(parts.target.piece, tokens.tolist())
+        return " ".join(text for text in texts if text and not any(letter.isspace() for letter in text))
+
+    lines = ["\t" + pieces(shortlist.always)]
+    for token, (first, last) in enumerate(pairwise(shortlist.start.tolist())):
+        if first < last and not any(letter.isspace() for letter in parts.source.piece(token)):
+            lines.append(f"{parts.source.piece(token)}\t{pieces(shortlist.token[first:last])}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def hugging_face(job: Task) -> Run:

@@ -84,14 +84,14 @@ def test_a_shortlist_of_one_direction(
 ) -> None:
     model = make_transformer(source_tag="source", target_tag=True, languages=LANGUAGES)
     languages = ("--source-language", "cc", "--target-language", "aa")
-    kept = tmp_path / "kept"
-    result = call("fit", "shortlist", model, "--text", text, *languages, "--work", kept)
+    translations = call("translate", model, text, "--beam-size", 1, *languages).lines
+    lines, pairs = text.read_text().splitlines(), tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(lines, translations, strict=True)))
+    result = call("fit", "shortlist", model, "--pairs", pairs, "--translations", 200)
     assert result.status == 0, result.err
-    own = call("translate", model, text, "--beam-size", 1, *languages)
-    assert kept.read_bytes() == own.out
-    assert call("translate", model, text, "--output-layer", "shortlist", *languages).status == 0
-    call("fit", "shortlist", model, "--text", text, "--overwrite").refused(2, "source_language is missing")
-    call("fit", "shortlist", model, "--lex", text, *languages).refused(2, "source_language is 'cc'", "without text")
+    listed = call("translate", model, text, "--beam-size", 1, *languages, "--output-layer", "shortlist").lines
+    same = sum(map(str.__eq__, listed, translations))
+    assert same > 0.8 * len(translations)  # not all: text cut into pieces anew may differ
 
 
 def test_directions_that_cannot_be_meant_are_said(

@@ -40,46 +40,41 @@ class DirectedText:
         return [{"name": f.name, "bytes": f.stat().st_size, "sha256": file_digest(f), **named} for f in self.files]
 
 
-def directed_texts(given: Sequence[str], language_tags: LanguageTags) -> list[DirectedText]:
+def directed_texts(entries: Sequence[str], language_tags: LanguageTags) -> list[DirectedText]:
     """The texts of --text, for a model with the languages `language_tags`, in the order of their first files.
 
     Raises OptionError for a direction that the model lacks, or that it needs and was not given; InputError for a file
     that cannot be read, has no sentence, or is none: standard input cannot be read again.
     """
     files: dict[Direction, list[Path]] = {}
-    for entry in given:
+    for entry in entries:
         name, equals, rest = entry.partition("=")
         if equals and language_tags.tokens and not Path(entry).is_file():
             direction, path = language_tags.named(name), Path(rest)
         else:
-            direction, path = _unsaid(entry, language_tags), Path(entry)
-        check_text(entry, path)
+            direction, path = _default_direction(entry, language_tags), Path(entry)
+        form = "the name of a file, or SOURCE-TARGET=FILE for a multilingual model"
+        require(path != Path() and not is_standard_input(path), "text", entry, form)
+        check_readable([path])
+        if not any(line.strip() for line in read_lines(path)):
+            raise InputError(f"{path} has no sentence; give a file with one sentence a line.")
         files.setdefault(direction, []).append(path)
     return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
 
 
-def _unsaid(entry: str, language_tags: LanguageTags) -> Direction:
-    """The direction of a text that comes without: the model's default."""
+def _default_direction(entry: str, language_tags: LanguageTags) -> Direction:
+    """The model's default direction, for a text that comes without."""
     try:
         return language_tags.direction(LanguageOptions())
     except OptionError as error:
         raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from error
 
 
-def check_text(entry: str, path: Path) -> None:
-    """Raise OptionError or InputError for a file that is not there, or has no sentence; before the slow work."""
-    named = path != Path() and not is_standard_input(path)
-    require(named, "text", entry, "the name of a file, or SOURCE-TARGET=FILE for a multilingual model")
-    check_readable([path])
-    if not any(line.strip() for line in read_lines(path)):
-        raise InputError(f"{path} has no sentence; give a file with one sentence a line.")
-
-
-def texts_or_sample(loaded: LoadedModel, given: Sequence[str]) -> list[tuple[Direction, list[str]]]:
-    """The lines of each direction that is given; without any, the sample sentences in the model's own."""
-    if not given:
+def texts_or_sample(loaded: LoadedModel, entries: Sequence[str]) -> list[tuple[Direction, list[str]]]:
+    """The lines of the texts by direction; without any, the sample sentences in the model's own."""
+    if not entries:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
-    return [(one.direction, list(read_all(one.files))) for one in directed_texts(given, loaded.language_tags)]
+    return [(one.direction, list(read_all(one.files))) for one in directed_texts(entries, loaded.language_tags)]
 
 
 def sample_of(loaded: LoadedModel) -> list[str]:

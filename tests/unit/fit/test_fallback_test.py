@@ -15,7 +15,7 @@ from sharpbeam import Translator
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.fit.preview.job import fit_preview
 from sharpbeam.fit.progress import FitProgress
-from sharpbeam.fit.shortlist.fallback_test_job import fit_fallback_test
+from sharpbeam.fit.shortlist.fallback_test import fit_fallback_test
 from sharpbeam.fit.shortlist.job import fit_shortlist
 from sharpbeam.text.lines import file_digest
 

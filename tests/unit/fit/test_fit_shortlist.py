@@ -1,4 +1,4 @@
-"""The library's `fit_shortlist` and `export_shortlist`."""
+"""The library's `fit_shortlist`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from sharpbeam import Translator
-from sharpbeam.errors import InputError, ModelError, OptionError, OutputError
+from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.progress import FitProgress
-from sharpbeam.fit.shortlist.job import export_shortlist, fit_shortlist
-from sharpbeam.options.decode import LanguageOptions
+from sharpbeam.fit.shortlist.job import fit_shortlist
 from sharpbeam.options.fit import ShortlistOptions
 
 
@@ -28,9 +27,7 @@ def pairs(sentences: list[str], tmp_path: Path) -> Path:
     return path
 
 
-def test_from_pairs_to_a_translator_and_another_engine(
-    model: Path, pairs: Path, sentences: list[str], tmp_path: Path
-) -> None:
+def test_from_pairs_to_a_translator(model: Path, pairs: Path, sentences: list[str]) -> None:
     reports: list[FitProgress] = []
     options = ShortlistOptions(translations=3, frequent=5, rounds=2)
     fitted = fit_shortlist(model, pairs=pairs, options=options, progress=reports.append)
@@ -44,29 +41,6 @@ def test_from_pairs_to_a_translator_and_another_engine(
     assert aligned == [(0, 2), (1, 2), (2, 2)]
     assert [report.done for report in reports if report.stage == "reading"][-1] == len(sentences)
     assert len(Translator(model).translate(sentences[:3], output_layer="shortlist", max_length=9)) == 3
-    assert export_shortlist(model, tmp_path / "vmap") == 0
-    again = fit_shortlist(model, vmap=tmp_path / "vmap", overwrite=True).shortlist
-    assert again.token.tolist() == fitted.shortlist.token.tolist()
-    assert again.always.tolist() == fitted.shortlist.always.tolist()
-
-
-def test_its_own_translations_are_kept_only_where_asked(model: Path, sentences: list[str], tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("".join(f"{sentence}\n" for sentence in sentences[:20]))
-    fit_shortlist(model, text=text)
-    assert not model.with_name("model.translations").exists()
-    fit_shortlist(model, text=text, work=tmp_path / "kept", overwrite=True)
-    assert len((tmp_path / "kept").read_text().splitlines()) == 20
-
-
-def test_after_too_small_a_text_another_may_be_tried(model: Path, sentences: list[str], tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("ba\n" * 30)
-    with pytest.raises(InputError, match="Nothing was written"):
-        fit_shortlist(model, text=text)
-    assert not model.with_name("model.translations").exists()
-    text.write_text("".join(f"{sentence}\n" for sentence in sentences[:20]))
-    fit_shortlist(model, text=text)
 
 
 def test_what_would_break_the_model_writes_nothing(model: Path, sentences: list[str], tmp_path: Path) -> None:
@@ -83,14 +57,12 @@ def test_what_would_break_the_model_writes_nothing(model: Path, sentences: list[
     assert (model / "shortlist.safetensors").read_bytes() == before
 
 
-def test_what_does_not_fit_together(model: Path, pairs: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="give one of pairs, text, lex and vmap"):
+def test_what_does_not_fit_together(model: Path, pairs: Path) -> None:
+    with pytest.raises(OptionError, match="give one of pairs, lex and vmap, or text with a fidelity"):
         fit_shortlist(model)
     with pytest.raises(OptionError, match="give one of"):
         fit_shortlist(model, pairs=pairs, lex=pairs)
-    with pytest.raises(OptionError, match="source_language is 'de'"):
-        fit_shortlist(model, pairs=pairs, languages=LanguageOptions(source_language="de"))
-    with pytest.raises(ModelError, match="has no shortlist"):
-        export_shortlist(model, tmp_path / "vmap")
-    with pytest.raises(OutputError, match="is a folder"):
-        export_shortlist(model, tmp_path)
+    with pytest.raises(OptionError, match="it must be above 0 with text"):
+        fit_shortlist(model, text=pairs)
+    with pytest.raises(OptionError, match=r"text is .*fitted to real text"):
+        fit_shortlist(model, fidelity=0.9)

@@ -12,7 +12,7 @@ from sharpbeam.cli.flags import with_options
 from sharpbeam.cli.help import Verb
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import HELP
-from sharpbeam.options.decode import LanguageOptions, MachineOptions
+from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
 
 fit = typer.Typer(name="fit", no_args_is_help=True, help="Fit an output layer: preview, screen or shortlist.")
@@ -87,8 +87,7 @@ def screen(
     --tolerance. Rows that fail the fallback test are scored over all tokens.
 
     If no setting reaches the fidelity and reads less than a scan of all tokens, nothing is written and the status is 1.
-    After the first 20,000 vectors a forecast says how much a screen can gain. An interrupted fit resumes when the same
-    command is given again.
+    An interrupted fit resumes when the same command is given again.
 
     A multilingual model gets a screen for each direction that there is text of; --per changes that.
 
@@ -112,23 +111,16 @@ def shortlist(
     pairs: Annotated[Path | None, typer.Option(help="Sentence pairs, tab-separated, one pair a line; .gz too.")] = None,
     source_column: Annotated[int, typer.Option(help="Column of the source in --pairs, from 0.")] = 0,
     target_column: Annotated[int, typer.Option(help="Column of its translation.")] = 1,
-    text: Annotated[
-        Path | None, typer.Option(help="Source text: the model translates it. With --fidelity, to measure on.")
-    ] = None,
     lex: Annotated[
         Path | None, typer.Option(help="A lexical table of Marian: target source probability, or binary (.bin).")
     ] = None,
     vmap: Annotated[Path | None, typer.Option(help="A vocabulary map of CTranslate2, taken as it is.")] = None,
-    export_vmap: Annotated[Path | None, typer.Option(help="Write the shortlist as a vocabulary map, too.")] = None,
+    text: Texts = NONE,
     fidelity: Annotated[
         float, typer.Option(help="Fit the fallback test of the shortlist to --text, to reach this. 0: no test.")
     ] = 0.0,
-    work: Annotated[
-        Path | None, typer.Option(help="File that keeps translations of --text. Default: MODEL.translations, removed.")
-    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the shortlist that the model has.")] = False,
     shortlist: ShortlistOptions,
-    languages: LanguageOptions,
     machine: MachineOptions,
 ) -> None:
     """Fit the shortlist: the target tokens that each source sentence may be translated with.
@@ -137,10 +129,9 @@ def shortlist(
     and the most frequent tokens. It does not depend on other sentences. A token that is missing from the set cannot be
     in the translation, unless there is a fallback test.
 
-    Give one of --pairs, --text, --lex and --vmap; --export-vmap alone exports the shortlist that the model has.
-
-    With --fidelity and --text, the fallback test of the model's shortlist is fitted: rows that may lack a token that
-    matters are scored over all tokens. Nothing is written if held-out text does not reach the fidelity.
+    Give one of --pairs, --lex and --vmap. With --fidelity and --text, the fallback test of the model's shortlist is
+    fitted: rows that may lack a token that matters are scored over all tokens. Nothing is written if held-out text does
+    not reach the fidelity.
 
     Examples:
 
@@ -149,15 +140,15 @@ def shortlist(
     * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
     * `sharpbeam translate en-pt book.txt --output-layer shortlist`
     """
-    from sharpbeam.fit.shortlist.job import check_export, export_shortlist
-
-    if export_vmap is not None:
-        check_export(export_vmap)  # before the slow work
-    files: dict[str, Any] = {"pairs": pairs, "text": text, "lex": lex, "vmap": vmap}
-    if export_vmap is None or any(path is not None for path in files.values()):
-        files |= {"source_column": source_column, "target_column": target_column, "work": work, "overwrite": overwrite}
-        _run("shortlist", model, fidelity=fidelity, options=shortlist, languages=languages, machine=machine, **files)
-    if export_vmap is not None:
-        lost = export_shortlist(model, export_vmap)
-        left_out = f", without {lost} entries that have a space in a token" if lost else ""
-        print(f"{export_vmap}: the same for CTranslate2{left_out}.")
+    files = {"pairs": pairs, "lex": lex, "vmap": vmap, "text": text}
+    columns = {"source_column": source_column, "target_column": target_column}
+    _run(
+        "shortlist",
+        model,
+        fidelity=fidelity,
+        overwrite=overwrite,
+        options=shortlist,
+        machine=machine,
+        **files,
+        **columns,
+    )

@@ -7,15 +7,33 @@ is the least for which the rows of held-out sentences have all tokens that matte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.decoding.languages import Direction
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.errors import InputError
+from sharpbeam.fit.preview.job import BEAM
+from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.bound import design_effect, lower_bound
-from sharpbeam.output_layers.shortlist import ShortlistTest
+from sharpbeam.fit.screen.collect import Collector
+from sharpbeam.fit.texts import texts_or_sample
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.schema import require
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 from sharpbeam.types import Floats, Ids
 
+VECTORS = 60_000
+GREEDY = 3  # one in this many is of greedy search, whose hypotheses a beam's seldom are
+HELD_OUT = 3  # one sentence in this many is not fitted on
+TOP_K = 2 * BEAM
 UNITS = 64
 EPOCHS = 8
 BATCH = 256
@@ -40,9 +58,17 @@ class FallbackRows:
     bar: Floats  # [n] the least logit that matters to the search
     miss: Bools  # [n] a token outside reaches it
 
-    def chosen(self, mask: Bools) -> FallbackRows:
+    def select(self, mask: Bools) -> FallbackRows:
         """Those of `mask` [n]."""
-        return FallbackRows(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+        return FallbackRows(*(values[mask] for values in vars(self).values()))
+
+    @staticmethod
+    def joined(parts: Sequence[FallbackRows]) -> FallbackRows:
+        """The rows of all parts, their sentences numbered one after the other."""
+        columns = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
+        ends = np.cumsum([0, *(part.sentence[-1] + 1 for part in parts[:-1])])
+        columns["sentence"] += np.repeat(ends, [len(part.sentence) for part in parts]).astype(np.int32)
+        return FallbackRows(**columns)
 
     @property
     def direct(self) -> Floats:
@@ -59,6 +85,117 @@ class FallbackMeasure:
     fidelity: float  # the same with it
     bound: float  # lower 95% confidence bound of it
     fallback: float  # share of the rows that fall back
+
+
+@dataclass(frozen=True)
+class FallbackTestFit:
+    """The outcome of a fit."""
+
+    folder: Path  # the model's, which the test was written to
+    test: ShortlistTest
+    measure: FallbackMeasure  # on rows of a beam of 5 over held-out sentences
+
+    def summary(self) -> str:
+        """The outcome, human-readable."""
+        m = self.measure
+        return (
+            f"{self.folder}: of {m.rows} rows of a beam over held-out sentences, {m.alone:.2%} have all tokens that "
+            f"matter in the shortlist, {m.fidelity:.3%} with its fallback test (at least {m.bound:.2%} with 95% "
+            f"confidence); {m.fallback:.1%} fall back to the proven preview, or to a scan."
+        )
+
+
+def fit_fallback_test(
+    model: str | Path,
+    text: str | Path | Sequence[str | Path],
+    *,
+    fidelity: float,
+    vectors: int = VECTORS,
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    progress: Listener | None = None,
+) -> FallbackTestFit:
+    """Fit the fallback test of a model's shortlist, which the layer uses from then on.
+
+    Rows that may lack a token that matters to the search fall back to the proven preview, or to a scan. `fidelity` is
+    the share of rows that have all that matter then, or fall back: its 95% confidence bound on held-out sentences.
+    `text` names source sentences as in `fit_preview`. Takes a minute or two.
+
+    Raises OptionError for options that do not fit, ModelError for a model that cannot be read or has no shortlist,
+    InputError for text that cannot be read and if the fidelity is not reached (nothing is written then), OutputError
+    for a folder that cannot be written to.
+    """
+    require(0 < fidelity < 1, "fidelity", fidelity, "between 0 and 1")
+    require(vectors >= 3000, "vectors", vectors, "3000 or more")
+    files = [str(one) for one in ([text] if isinstance(text, str | Path) else text)]
+    require(bool(files), "text", files, "given: the fallback test is fitted to real text")
+    folder, report = find_model(str(model)), Reporter(progress)
+    loaded = load_model(folder, machine, "translation")
+    shortlist: Shortlist = loaded.artifacts.read("shortlist")
+    loaded = replace(loaded, exact=ScanLayer.build(*loaded.model.output(), machine.isa))  # the same tokens, sooner
+    texts, parts = texts_or_sample(loaded, files), list[FallbackRows]()
+    for beam_size, share in ((1, 1 / GREEDY), (BEAM, 1 - 1 / GREEDY)):
+        count = -(-int(share * vectors) // len(texts))
+        for direction, lines in texts:
+            with report.stage("collecting", count, "vectors") as advance:
+                parts.append(_collected(loaded, shortlist, lines, beam_size, direction, count, advance))
+    rows = FallbackRows.joined(parts)
+    held_out = rows.sentence % HELD_OUT == 0
+    report.note(f"fitting to {int((~held_out).sum())} hidden vectors")
+    of_beam = np.arange(len(held_out)) >= sum(len(part.sentence) for part in parts[: len(texts)])
+    test = calibrated(fit_network(rows.select(~held_out)), rows.select(held_out & of_beam), fidelity)
+    measure = measure_test(test, rows.select(held_out & of_beam))
+    if measure.bound < fidelity:
+        raise InputError(
+            f"fidelity is {fidelity}; on {measure.rows} rows of held-out text it is at least {measure.bound:.5f}. "
+            "Nothing was written; give more --text, or a lower --fidelity."
+        )
+    test = replace(test, fidelity=measure.bound)
+    loaded.artifacts.save("shortlist_test", test, {"measured": asdict(measure), "vectors": len(held_out)})
+    return FallbackTestFit(folder, test, measure)
+
+
+def _collected(
+    loaded: LoadedModel,
+    shortlist: Shortlist,
+    lines: Sequence[str],
+    beam_size: int,
+    direction: Direction,
+    count: int,
+    advance: Callable[[int], None],
+) -> FallbackRows:
+    """At most `count` rows of a search over source sentences `lines`, with all logits in and outside of their sets."""
+    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
+        top_k = min(TOP_K, loaded.vocab_size)
+        collector = Collector(loaded, Path(work), beam_size, top_k, loaded.machine.workers, direction=direction)
+        records = collector.collect(lines, {}, count, lambda _: None).read(lambda one: np.ones(len(one), np.bool_))
+    records = records[:count]
+    requests = collector.requests([line for line in dict.fromkeys(lines) if line.strip()])
+    sentence: Ids = np.ascontiguousarray(records["sentence"])
+    hidden, (weight, bias) = np.ascontiguousarray(records["hidden"]), loaded.model.output()
+    floor = records["floor"] if beam_size > 1 else np.full(len(hidden), -np.inf, np.float32)
+    best, inside, outside, most = (np.empty(len(hidden), np.float32) for _ in range(4))
+    bounds = [*np.flatnonzero(np.r_[True, sentence[1:] != sentence[:-1]]).tolist(), len(sentence)]
+    for first, last in pairwise(bounds):
+        logits = hidden[first:last] @ weight.T
+        logits += bias
+        tokens = shortlist.tokens(np.asarray(requests[sentence[first]].source))
+        own = logits[:, tokens]
+        logits[:, tokens] = -np.inf
+        best[first:last], most[first:last] = own.max(axis=1), logits.max(axis=1)
+        inside[first:last], outside[first:last] = _log_sums(own), _log_sums(logits)
+        advance(last - first)
+    bar = np.maximum(np.logaddexp(inside, outside) + floor, best if beam_size == 1 else -np.inf).astype(np.float32)
+    rows = FallbackRows(hidden, sentence, best, inside, outside, bar, most >= bar)
+    return rows.select(np.isfinite(outside) & np.isfinite(bar))  # a set of all tokens has none outside
+
+
+def _log_sums(logits: Floats) -> Floats:
+    """Log of the sum of exp of each row; overwrites `logits` [n, m]."""
+    top = logits.max(axis=1, keepdims=True)
+    logits -= top
+    np.exp(logits, out=logits)
+    sums: Floats = top[:, 0] + np.log(logits.sum(axis=1))
+    return sums
 
 
 def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
@@ -121,9 +258,9 @@ def _gradients(weights: list[Floats], x: Floats, direct: Floats, target: Floats)
     """Of the mean negative log likelihood of `target` [n] by the four weights."""
     inner, bias, outer, straight = weights
     units = np.maximum(x @ inner + bias, 0)
-    found = units @ outer + direct @ straight
-    inverse = np.exp(-np.clip(found[:, 1], *DEVIATIONS))
-    off = (found[:, 0] - target) * inverse
+    outputs = units @ outer + direct @ straight
+    inverse = np.exp(-np.clip(outputs[:, 1], *DEVIATIONS))
+    off = (outputs[:, 0] - target) * inverse
     by_output = np.clip(np.stack([off * inverse, 1 - off * off], axis=1) / len(x), -STEEPEST, STEEPEST)
     by_unit = (by_output @ outer.T) * (units > 0)
     return [x.T @ by_unit, by_unit.sum(axis=0), units.T @ by_output, direct.T @ by_output]
@@ -133,21 +270,21 @@ def certainty(test: ShortlistTest, rows: FallbackRows) -> Floats:
     """How many deviations the bar of each row [n] is above what is expected outside: -inf where the normalizer asks."""
     units = np.maximum(rows.hidden @ test.inner.T + test.bias, 0)
     mean, deviation = (units @ test.outer.T + rows.direct @ test.direct.T).T
-    found = (rows.bar - mean) / np.exp(np.clip(deviation, *DEVIATIONS))
+    deviations = (rows.bar - mean) / np.exp(np.clip(deviation, *DEVIATIONS))
     share = 1 / (1 + np.exp(np.clip(rows.inside - mean, -80, 80)))
-    return np.where(share > test.most_share, -np.inf, found).astype(np.float32)
+    return np.where(share > test.most_share, -np.inf, deviations).astype(np.float32)
 
 
 def calibrated(test: ShortlistTest, rows: FallbackRows, fidelity: float) -> ShortlistTest:
     """`test` with the least threshold whose fidelity on `rows` is at least `fidelity`, at 95% confidence."""
     sure = certainty(test, rows)
-    missing = np.sort(sure[rows.miss & (sure > -np.inf)])  # the threshold is above all but the last `left` of these
+    missing = np.sort(sure[rows.miss & (sure > -np.inf)])  # the threshold is above all but the last `misses` of these
     effect = design_effect(rows.miss, rows.sentence)
     trials = len(sure) / effect
-    left = 0
-    while left < len(missing) and lower_bound(trials - (left + 1) / effect, trials) >= fidelity:
-        left += 1
-    at = len(missing) - left - 1
+    misses = 0
+    while misses < len(missing) and lower_bound(trials - (misses + 1) / effect, trials) >= fidelity:
+        misses += 1
+    at = len(missing) - misses - 1
     least = float(np.nextafter(missing[at], np.float32(np.inf))) if at >= 0 else float(np.float32(-1e30))
     return replace(test, threshold=least)
 
