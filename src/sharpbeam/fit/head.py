@@ -57,7 +57,7 @@ def fit_head(
     require(options is None or isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
     options = changed(options or ScreenOptions(), keywords, "fit_head")
     options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))
-    home = _folder(folder)
+    home = new_folder(folder)
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
@@ -76,8 +76,8 @@ def fit_head(
     return fitted
 
 
-def _folder(folder: str | Path) -> Path:
-    """The folder to write into, made where it is not there yet; raises OutputError where that cannot be."""
+def new_folder(folder: str | Path) -> Path:
+    """The folder to write into, made if there is none; raises OutputError if that cannot be."""
     if not str(folder):
         raise OutputError("folder is empty; give the name of a folder to write the head to.")
     try:
@@ -88,25 +88,16 @@ def _folder(folder: str | Path) -> Path:
 
 
 def _texts(text: ArrayLike | None, count: int) -> NDArray[np.int32]:
-    if text is None:
-        return _enough(np.asarray(np.arange(count) // RUN, np.int32), -(-count // RUN))
-    number = np.asarray(text)
-    if number.shape != (count,) or number.dtype.kind not in "iu":
+    """The number of the text of each of `count` vectors, from 0."""
+    numbers = np.arange(count) // RUN if text is None else np.asarray(text)
+    if numbers.shape != (count,) or numbers.dtype.kind not in "iu":
         raise InputError(
-            f"text is {number.dtype} of shape {list(number.shape)}; give {count} whole numbers, one a vector."
+            f"text is {numbers.dtype} of shape {list(numbers.shape)}; give {count} whole numbers, one a vector."
         )
-    names, place = np.unique(number, return_inverse=True)
-    return _enough(np.asarray(place, np.int32), len(names))
-
-
-def _enough(text: NDArray[np.int32], texts: int) -> NDArray[np.int32]:
-    require(
-        texts >= LEAST_TEXTS,
-        "texts of hidden",
-        texts,
-        f"{LEAST_TEXTS} or more; {RUN} vectors count as one without `text`",
-    )
-    return text
+    names, numbers = np.unique(numbers, return_inverse=True)
+    allowed = f"{LEAST_TEXTS} or more; {RUN} vectors count as one without `text`"
+    require(len(names) >= LEAST_TEXTS, "texts of hidden", len(names), allowed)
+    return numbers.astype(np.int32)
 
 
 def _records(output: OutputMatrix, vectors: Floats, text: NDArray[np.int32], k: int) -> Records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 
 from sharpbeam.api.attached import added_to_logits, output_linear
 from sharpbeam.api.head import output_arrays
-from sharpbeam.errors import InputError, OutputError
+from sharpbeam.errors import InputError
+from sharpbeam.fit.head import new_folder
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.options.schema import require
@@ -46,11 +47,7 @@ def fit_model_head(
     require(vectors >= LEAST, "vectors", vectors, f"{LEAST} or more")
     matrix, offset, samples = model_vectors(model, tokenizer, text, vectors, progress)
     preview = find_preview(matrix, offset, samples)
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
-    FolderArtifacts(Path(folder), matrix, offset).save("preview", preview, {})
+    FolderArtifacts(new_folder(folder), matrix, offset).save("preview", preview, {})
     return preview
 
 
@@ -74,38 +71,29 @@ def model_vectors(
 
 
 def _collected(
-    model: Any, layer: torch.nn.Linear, tokenizer: Any, lines: Iterable[str], wanted: int, report: Reporter
+    model: Any, layer: torch.nn.Linear, tokenizer: Any, lines: Iterable[str], vectors: int, report: Reporter
 ) -> Floats:
-    """At most `wanted` inputs [N, D] of `layer` while the model runs over the lines."""
-    found: list[Floats] = []
-    count = 0
+    """At most `vectors` inputs [N, D] of `layer` while the model runs over the lines."""
+    parts, count = [np.empty((0, layer.weight.shape[1]), np.float32)], 0
 
-    def keep(module: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-        found.append(given[0].detach().float().reshape(-1, given[0].shape[-1]).numpy().copy())
+    def keep(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        parts.append(inputs[0].detach().float().reshape(-1, inputs[0].shape[-1]).numpy().copy())
 
     longest = min(TOKENS, getattr(model.config, "max_position_embeddings", None) or TOKENS)
     hook = layer.register_forward_pre_hook(keep)
     try:
-        with torch.no_grad(), report.stage("collecting", wanted, "vectors") as advance:
-            for ids in _encoded(tokenizer, lines, longest):
-                if model.config.is_encoder_decoder:
+        with torch.no_grad(), report.stage("collecting", vectors, "vectors") as advance:
+            for line in lines:
+                tokens = tokenizer(line)["input_ids"][:longest]
+                ids = torch.tensor([tokens], dtype=torch.long)
+                if tokens and model.config.is_encoder_decoder:
                     model.generate(ids, num_beams=1, do_sample=False, max_new_tokens=longest - 1)
-                else:
+                elif tokens:
                     model(input_ids=ids)
-                now = sum(map(len, found))
-                advance(min(now, wanted) - count)
-                count = min(now, wanted)
-                if count == wanted:
+                before, count = count, sum(map(len, parts))
+                advance(count - before)
+                if count >= vectors:
                     break
     finally:
         hook.remove()
-    width = layer.weight.shape[1]
-    return np.concatenate([np.empty((0, width), np.float32), *found])[:wanted]
-
-
-def _encoded(tokenizer: Any, lines: Iterable[str], longest: int) -> Iterator[torch.Tensor]:
-    """Ids [1, tokens] of each line that has any, at most `longest`."""
-    for line in lines:
-        ids = tokenizer(line)["input_ids"][:longest]
-        if ids:
-            yield torch.tensor([ids], dtype=torch.long)
+    return np.concatenate(parts)[:vectors]

@@ -6,6 +6,7 @@ annotators who score the outputs that differ; the first two are here.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def compare(
     sources: Sequence[str] = (),
     references: Sequence[str] = (),
     *,
-    machine: MachineOptions | None = None,
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
     resamples: int = RESAMPLES,
     progress: Callable[[str, int], None] | None = None,
 ) -> Comparison:
@@ -122,8 +123,8 @@ def compare(
     require(resamples >= 1, "resamples", resamples, "1 or more")
     if references:
         load_metrics()  # before minutes of translating
-    first, second = (_opened(system, machine or MachineOptions(), sources, progress) for system in (a, b))
-    outputs = [first[1](), second[1]()]
+    (a_name, run_a), (b_name, run_b) = (_opened(one, machine, sources, progress) for one in (a, b))
+    outputs = [run_a(), run_b()]
     counts = {"sources": len(sources), "references": len(references), "A": len(outputs[0]), "B": len(outputs[1])}
     lines = {name: count for name, count in counts.items() if count or name in "AB"}
     if len(set(lines.values())) > 1 or not outputs[0]:
@@ -132,7 +133,7 @@ def compare(
             f"the systems cannot be compared: the numbers of lines are {shown}; they must be equal and above 0."
         )
     scores = _scores(outputs, list(references), resamples) if references else []
-    return Comparison((first[0], second[0]), list(sources), list(references), outputs[0], outputs[1], scores)
+    return Comparison((a_name, b_name), list(sources), list(references), outputs[0], outputs[1], scores)
 
 
 def _opened(
@@ -176,15 +177,10 @@ def _opened(
 
 def _value(text: str) -> Any:
     """The value of an option: a number, true, false, none, or text."""
-    named = {"true": True, "false": False, "none": None}
-    if text.lower() in named:
-        return named[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+    try:
+        return ast.literal_eval(text.capitalize())
+    except (SyntaxError, ValueError):
+        return text
 
 
 def _scores(outputs: Sequence[Sequence[str]], references: list[str], resamples: int) -> list[PairedScore]:
