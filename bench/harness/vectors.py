@@ -103,7 +103,7 @@ def _translate(parts: LoadedModel, lines: Iterator[str], count: int) -> Sample:
     """The steps of greedy translations."""
     with tempfile.TemporaryDirectory() as work:
         collection = Collector(parts, Path(work), 1, K).collect(lines, {}, count, lambda _: None)
-        records = collection.read(lambda sentence: np.ones(len(sentence), np.bool_))
+        records = collection.read()
     order = np.random.default_rng(1).permutation(len(records))[:count]
     return Sample(np.ascontiguousarray(records["hidden"][order]), np.ascontiguousarray(records["token"][order]))
 

@@ -139,8 +139,7 @@ class Bench:
     def _alone(self, screens: Screens, options: ScreenOptions, text: Text) -> dict[str, Any]:
         """Figures of the sets and of the test, without a search."""
         screen, vocab = screens.by_scope[text.direction.languages.scope(screens.per)], len(self.output.bias)
-        records = self.test[text.name].read(lambda numbers: np.ones(len(numbers), np.bool_))
-        steps = Steps.of(records, self.output)
+        steps = Steps.of(self.test[text.name].read(), self.output)
         paper, own = (
             View.of(screen, self.output, steps, Demand(k, options.tolerance)).measure(CONFIDENCE)
             for k in (K, options.top_k)

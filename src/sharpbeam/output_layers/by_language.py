@@ -61,11 +61,10 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
         find_scope(self._per, self.layers, languages)
 
     @property
-    def fallback_share(self) -> float | None:
-        """Share of the rows so far that fell back; None where the layers never do."""
-        counts = [own for layer in self.layers.values() if (own := getattr(layer, "counts", None))]
-        seen, fallen_back = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-        return fallen_back / max(seen, 1) if counts else None
+    def fallback_counts(self) -> tuple[int, int] | None:
+        """Rows so far, and those of them that fell back; None where the layers never do."""
+        counts = [own for layer in self.layers.values() if (own := layer.fallback_counts)]
+        return (sum(rows for rows, _ in counts), sum(fallen for _, fallen in counts)) if counts else None
 
     def open(self) -> NativeRun:
         """The layers in a new decoding run."""

@@ -51,6 +51,17 @@ class NativeLayer(OutputLayer, Generic[LayerT_co]):
         self.native = native
         self.vocab_size = native.vocab_size
 
+    @property
+    def fallback_counts(self) -> tuple[int, int] | None:
+        """Rows so far, and those of them that fell back to a layer that scores all tokens; None where none can."""
+        return None
+
+    @property
+    def fallback_share(self) -> float | None:
+        """Share of the rows so far that fell back; None where none can."""
+        counts = self.fallback_counts
+        return None if counts is None else counts[1] / max(counts[0], 1)
+
     def open(self) -> NativeRun:
         """The layer in a new decoding run."""
         return NativeRun(self.native.open())
@@ -85,6 +96,6 @@ class NativeNormalizing(NativeRowLayer[RowLayerT_co]):
 
     def unnormalized(self) -> AnyNativeRowLayer:
         """The same layer with exact logits for log probabilities: `Normalizing`."""
-        found = self.native.unnormalized()
-        assert found is not None
-        return NativeRowLayer(found)
+        unnormalized = self.native.unnormalized()
+        assert unnormalized is not None
+        return NativeRowLayer(unnormalized)

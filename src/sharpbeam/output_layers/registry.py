@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,7 +48,9 @@ class LayerInputs:
     layer: Callable[[str], OutputLayer]
     """Another layer of the same model, by name; each is built once."""
     isa: str = "auto"
-    options: OutputLayerOptions = field(default_factory=lambda: _own_options())  # noqa: PLW0108
+    options: OutputLayerOptions = field(
+        default_factory=lambda: import_module("sharpbeam.options.decode").OutputLayerOptions()
+    )
     """The options of the request, such as `fidelity`."""
 
 
@@ -68,30 +69,30 @@ class LayerEntry:
     """Whether `sharpbeam.gpu` has it too."""
 
 
-def _built_in(module: str, summary: str, *needs: str, **facts: Any) -> LayerEntry:
-    return LayerEntry(partial(_build, module), summary, needs, **facts)
+def _own(module: str) -> Callable[[LayerInputs], OutputLayer]:
+    """`build_layer` of a module of ours, which is imported then: --help should not wait for NumPy and the core."""
+
+    def build(inputs: LayerInputs) -> OutputLayer:
+        layer: OutputLayer = import_module(f"sharpbeam.output_layers.{module}").build_layer(inputs)
+        return layer
+
+    return build
 
 
-def _build(module: str, inputs: LayerInputs) -> OutputLayer:
-    layer: OutputLayer = import_module(f"sharpbeam.output_layers.{module}").build_layer(inputs)
-    return layer
-
-
-def _own_options() -> OutputLayerOptions:
-    options: OutputLayerOptions = import_module("sharpbeam.options.decode").OutputLayerOptions()
-    return options
-
-
-_LAYERS = {  # the modules are imported when a layer is built: --help should not wait for NumPy and the core
-    "exact": _built_in("exact", "every token in float32", on_gpu=True),
-    "scan": _built_in("scan", "the same top tokens, proven, from int8 scores of all tokens"),
-    "preview": _built_in("preview", "the same, proven, from 4-bit previews of all tokens (fit preview)", "preview"),
-    "screen": _built_in("screen", "the tokens that the row's cluster needs (fit screen)", "screen", on_gpu=True),
-    "shortlist": _built_in(
-        "shortlist", "likely translations of the source (fit shortlist)", "shortlist", can_use=("shortlist_test",)
+_LAYERS = {
+    "exact": LayerEntry(_own("exact"), "every token in float32", on_gpu=True),
+    "scan": LayerEntry(_own("scan"), "the same top tokens, proven, from int8 scores of all tokens"),
+    "preview": LayerEntry(
+        _own("preview"), "the same, proven, from 4-bit previews of all tokens (fit preview)", ("preview",)
+    ),
+    "screen": LayerEntry(
+        _own("screen"), "the tokens that the row's cluster needs (fit screen)", ("screen",), on_gpu=True
+    ),
+    "shortlist": LayerEntry(
+        _own("shortlist"), "likely translations of the source (fit shortlist)", ("shortlist",), ("shortlist_test",)
     ),
 }
-_ARTIFACTS = {"preview": "preview", "screen": "screen", "shortlist": "shortlist", "shortlist_test": "shortlist"}
+ARTIFACTS = {"preview": "preview", "screen": "screen", "shortlist": "shortlist", "shortlist_test": "shortlist"}
 """The fitted artifacts, each with the module that declares it."""
 OLD_NAMES = {
     "certified": "preview",
@@ -141,12 +142,7 @@ def find_output_layer(name: str) -> LayerEntry:
     return _LAYERS[name]
 
 
-def artifact_names() -> tuple[str, ...]:
-    """The names of all kinds of artifacts."""
-    return tuple(_ARTIFACTS)
-
-
 def find_artifact(name: str) -> Artifact:
     """The declaration of the artifact `name`."""
-    artifact: Artifact = import_module(f"sharpbeam.output_layers.{_ARTIFACTS[name]}").ARTIFACTS[name]
+    artifact: Artifact = import_module(f"sharpbeam.output_layers.{ARTIFACTS[name]}").ARTIFACTS[name]
     return artifact

@@ -208,13 +208,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         return self.native.packed_bytes
 
     @property
-    def fallback_share(self) -> float:
-        """Share of the rows so far that fell back."""
-        seen, fallen_back = self.counts
-        return fallen_back / max(seen, 1)
-
-    @property
-    def counts(self) -> tuple[int, int]:
+    def fallback_counts(self) -> tuple[int, int]:
         """Rows so far, and those of them that fell back."""
         return self.native.rows_seen, self.native.rows_fallen_back
 
@@ -244,19 +238,15 @@ class FallbackFeatures:
         """Look at `hidden` [n, D]; the screen has a test, whose center and k count."""
         native = _native(weight, bias, screen, "auto", True, True, None)
         self.best, self.kth, self.log_mass, self.distance, self.log_total = native.features(hidden).T.copy()
+        self.log_share: Floats = self.log_mass - self.log_total
+        """The log of the share of the tokens outside, by the residual mass."""
         self.cluster = native.assign(hidden)
 
     def certainty(self, margin: float, mass_weight: float, distance_weight: float) -> Floats:
         """The left side of the margin test, which is held against its threshold."""
         bar = np.maximum(self.kth, self.best - np.float32(margin))  # the lowest logit that matters
-        found: Floats = bar - np.float32(mass_weight) * self.log_mass - np.float32(distance_weight) * self.distance
-        return found
-
-    @property
-    def log_share(self) -> Floats:
-        """The log of the share of the tokens outside, by the residual mass."""
-        share: Floats = self.log_mass - self.log_total
-        return share
+        certainty: Floats = bar - np.float32(mass_weight) * self.log_mass - np.float32(distance_weight) * self.distance
+        return certainty
 
     def uncertain(self, test: FallbackTest) -> NDArray[np.bool_]:
         """Which rows [n] fall back."""

@@ -128,10 +128,9 @@ class ShortlistFallbackLayer(NativeLayer[_core.ShortlistFallbackLayer]):
         super().__init__(_core.ShortlistFallbackLayer(weight, bias, *lists, *arrays, *numbers, fallback.native, isa))
 
     @property
-    def fallback_share(self) -> float:
-        """Share of the rows so far that fell back."""
-        share: float = self.native.rows_fallen_back / max(self.native.rows_seen, 1)
-        return share
+    def fallback_counts(self) -> tuple[int, int]:
+        """Rows so far, and those of them that fell back."""
+        return self.native.rows_seen, self.native.rows_fallen_back
 
 
 def build_layer(inputs: LayerInputs) -> AnyNativeLayer:

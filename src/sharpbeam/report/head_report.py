@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,18 +14,18 @@ import numpy as np
 import torch
 
 from sharpbeam.api.attached import output_linear
-from sharpbeam.api.head import Head
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.fit.model_head import LEAST, model_vectors
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.fit.progress import Listener
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.preview import PreviewLayer
+from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats
 
+Layers = dict[str, NativeNormalizing[Any]]
 TOP = 5  # tokens of a row, next to the best one, whose fidelity is measured
 TIMED = 30  # calls of each layer, which take turns
 PROMPT = 3  # tokens
@@ -64,7 +65,7 @@ class HeadReport:
         return asdict(self) | {"share": self.share}
 
     def summary(self) -> str:
-        """For people."""
+        """The report, human-readable."""
         lines = [
             f"{self.model}, {self.tokens} tokens, width {self.width}, {self.dtype}: "
             f"a step takes {self.step_ms:.2f} ms, of which lm_head {self.head_ms:.2f} ms "
@@ -97,28 +98,25 @@ def head_report(
     require(vectors >= 3 * LEAST // 2, "vectors", vectors, f"{3 * LEAST // 2} or more")
     require(steps >= 2, "steps", steps, "2 or more")
     weight, bias, samples = model_vectors(model, tokenizer, text, vectors, progress)
-    fitted, held = np.split(samples, [2 * len(samples) // 3])
-    preview = find_preview(weight, bias, fitted)
-    layers: dict[str, RowLayer | Head] = {
-        "scan": Head(weight, bias, "scan"),
-        "preview": PreviewLayer.build(weight, bias, preview),
-    }
+    to_fit, held_out = np.split(samples, [2 * len(samples) // 3])
+    preview = find_preview(weight, bias, to_fit)
+    layers: Layers = {"scan": ScanLayer.build(weight, bias), "preview": PreviewLayer.build(weight, bias, preview)}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.no_grad():
-            step_ms, ms = _step_ms(model, steps), _row_ms(output_linear(model), layers, held)
+            step_ms, ms = _step_ms(model, steps), _row_ms(output_linear(model), layers, held_out)
     finally:
         torch.set_num_threads(threads)
     head_ms = min(ms.pop("lm_head"), step_ms)
-    exact = ExactLayer.build(weight, bias).topk(held, min(TOP, len(bias))).token
+    exact = ExactLayer.build(weight, bias).topk(held_out, min(TOP, len(bias))).token
     figures = []
     for name, layer in layers.items():
-        same = layer.topk(held, exact.shape[1]).token == exact
+        same = layer.topk(held_out, exact.shape[1]).token == exact
         gain = step_ms / (step_ms - head_ms + ms[name])
         figures.append(HeadLayer(name, ms[name], gain, float(same[:, 0].mean()), float(same.all(axis=1).mean())))
     kind, dtype = type(model).__name__, str(model.dtype).removeprefix("torch.")
-    return HeadReport(kind, dtype, len(bias), weight.shape[1], len(held), step_ms, head_ms, figures)
+    return HeadReport(kind, dtype, len(bias), weight.shape[1], len(held_out), step_ms, head_ms, figures)
 
 
 def load_model(folder: str) -> tuple[Any, Any]:
@@ -164,16 +162,10 @@ def _step_ms(model: Any, steps: int) -> float:
     return 1e3 * max(1e-9, median(spent(steps) - spent(1) for _ in range(3))) / (steps - 1)
 
 
-def _row_ms(linear: torch.nn.Linear, layers: dict[str, RowLayer | Head], hidden: Floats) -> dict[str, float]:
+def _row_ms(linear: torch.nn.Linear, layers: Layers, hidden: Floats) -> dict[str, float]:
     """Processor time of one row of `lm_head` and of each layer, which take turns, in milliseconds; medians."""
-
-    def ours(layer: RowLayer | Head) -> Callable[[Floats], Any]:
-        if isinstance(layer, Head):
-            return layer.best
-        best = layer.unnormalized() if isinstance(layer, NativeNormalizing) else layer
-        return lambda row: best.topk(row, 1)
-
-    calls: dict[str, Callable[[Floats], Any]] = {name: ours(layer) for name, layer in layers.items()}
+    calls: dict[str, Callable[[Floats], Any]]
+    calls = {name: partial(layer.unnormalized().topk, k=1) for name, layer in layers.items()}
     calls["lm_head"] = lambda row: linear(torch.from_numpy(row).to(linear.weight.dtype))
     times: dict[str, list[float]] = {name: [] for name in calls}
     for i in range(TIMED):

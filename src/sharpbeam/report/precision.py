@@ -32,10 +32,10 @@ from sharpbeam.types import Ids, Request
 SENTENCES = 100
 LONGEST = 64  # tokens of an answer
 TYPES: tuple[ComputeType, ...] = ("int8", "int16")  # the first that loses nothing is chosen, or else float32
-LOST = 0.01  # log probability at each position, at most
-BLEU_LOST = 0.5  # at most, where references are given: some hundred sentences do not tell less
+MOST_LOSS = 0.01  # log probability at each position, at most
+MOST_BLEU_LOSS = 0.5  # at most, where references are given: some hundred sentences do not tell less
 SAMPLE = "sample sentences of the package"
-GIVEN = "the first of the given text"
+OWN = "the first of the given text"
 
 
 def check_precision(model: str | Path, texts: Sequence[str] = (), references: Sequence[str] = ()) -> Precision:
@@ -50,27 +50,27 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
         raise InputError(f"there are {len(references)} references for {len(texts)} texts; give one for each.")
     folder = find_model(model)
     loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
-    chosen = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
-    lines = [texts[i] for i in chosen] if texts else sample_of(loaded)
+    places = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
+    lines = [texts[i] for i in places] if texts else sample_of(loaded)
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
-    targets = [references[i] for i in chosen] if references else []
+    targets = [references[i] for i in places] if references else []
     length = min(LONGEST, loaded.options.search.max_length)
     options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
     requests = [line.request for line in encode_texts(loaded, lines, None, options) if line.request is not None]
     answers = _greedy(loaded, loaded.model, requests, options)
     own = _bleu(loaded, answers, targets) if targets else None
-    tried, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
+    evidence, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
     for kind in TYPES:
         other = load_weights(folder, MachineOptions(threads=1, compute_type=kind))
-        same, lost = _compare(loaded.model, other, loaded.exact, requests, answers)
+        same, loss = _compare(loaded.model, other, loaded.exact, requests, answers)
         bleu = _bleu(loaded, _greedy(loaded, other, requests, options), targets) if targets else None
-        tried.append(Evidence(kind, round(same / positions, 5), round(lost / positions, 6), bleu))
+        evidence.append(Evidence(kind, round(same / positions, 5), round(loss / positions, 6), bleu))
         worse = 0.0 if own is None or bleu is None else own - bleu
-        if lost <= LOST * positions and worse <= BLEU_LOST:
+        if loss <= MOST_LOSS * positions and worse <= MOST_BLEU_LOSS:
             best = kind
             break
-    precision = Precision(best, tuple(tried), len(requests), positions, GIVEN if texts else SAMPLE, own)
+    precision = Precision(best, tuple(evidence), len(requests), positions, OWN if texts else SAMPLE, own)
     save_precision(folder, precision)
     return precision
 
@@ -90,7 +90,7 @@ def _compare(
     model: Model, other: Model, layer: RowLayer, requests: list[Request], answers: dict[int, Ids]
 ) -> tuple[int, float]:
     """At how many positions `other` has the best token of `model`, and the log probability that it loses in all."""
-    queue, same, lost = RequestQueue(requests), 0, 0.0
+    queue, same, loss = RequestQueue(requests), 0, 0.0
     while batch := queue.take_batch():
         request = np.array([one.index for one in batch], np.int32)
         tokens, length = padded([answers[one.index] for one in batch], model.bos_id)
@@ -99,8 +99,8 @@ def _compare(
         for (_, _, hidden), (_, _, near) in zip(*both, strict=True):
             first, second = layer.topk(hidden, 1), layer.topk(near, 1)
             same += int((first.token == second.token).sum())
-            lost += float((first.log_prob[:, 0] - layer.log_prob(hidden, second.token[:, 0])).sum())
-    return same, lost
+            loss += float((first.log_prob[:, 0] - layer.log_prob(hidden, second.token[:, 0])).sum())
+    return same, loss
 
 
 def _bleu(loaded: LoadedModel, answers: dict[int, Ids], references: Sequence[str]) -> float:

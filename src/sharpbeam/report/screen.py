@@ -88,8 +88,7 @@ def _measured(
     for text in texts:
         records = collect_once(loaded, read_all(text.files), share, beam_size, k, text.direction, progress)
         parts.append(Collection([records]))
-    records = Collection.of(parts).read(lambda sentence: np.ones(len(sentence), np.bool_))
-    view = View.of(screen, output, Steps.of(records, output), Demand(k, tolerance))
+    view = View.of(screen, output, Steps.of(Collection.of(parts).read(), output), Demand(k, tolerance))
     return dataclasses.asdict(view.measure(CONFIDENCE)) | {"k": k, "fallback_reasons": fallback_reasons(view)}
 
 

@@ -128,17 +128,15 @@ def tune(
     for round_ in range(ROUNDS):
         for i, (kind, layer) in enumerate(names):
             done = round_ * len(names) + i
-            left = (time.monotonic() - began) * (ROUNDS * len(names) - done) / done if done else None
-            say(f"{done + 1} of {ROUNDS * len(names)}: {kind} {layer}{'' if left is None else f', {left:.0f} s left'}")
-            texts, taken = _measure(translators[kind], lines, layer, beam)
-            times[kind, layer].append(taken)
+            rest = (time.monotonic() - began) * (ROUNDS * len(names) - done) / done if done else None
+            say(f"{done + 1} of {ROUNDS * len(names)}: {kind} {layer}{'' if rest is None else f', {rest:.0f} s left'}")
+            texts, milliseconds = _measure(translators[kind], lines, layer, beam)
+            times[kind, layer].append(milliseconds)
             agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
-    choices = {
-        (kind, layer): TunedChoice(
-            kind, layer, median(one for one, _ in taken), median(batch for _, batch in taken), agreement[kind, layer]
-        )
-        for (kind, layer), taken in times.items()
-    }
+    choices = dict[tuple[ComputeType, str], TunedChoice]()
+    for (kind, layer), rounds in times.items():
+        one, batch = map(median, zip(*rounds, strict=True))
+        choices[kind, layer] = TunedChoice(kind, layer, one, batch, agreement[kind, layer])
     now = choices[present]
     sound = [one for one in choices.values() if one.same >= min(same, now.same)]
     best = min(sound, key=lambda one: one.one)

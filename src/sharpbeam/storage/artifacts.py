@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 from sharpbeam import _core
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, Stored
-from sharpbeam.output_layers.registry import artifact_names, find_artifact
+from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.tensors import save_tensors
 from sharpbeam.text.json import WORDS, read_any_json
@@ -166,7 +166,7 @@ def kind_files(folder: Path, kind: Artifact) -> list[Path]:
 
 def present_artifacts(folder: Path) -> tuple[str, ...]:
     """The names of the artifacts that have files in `folder`, sound or not."""
-    return tuple(name for name in artifact_names() if kind_files(folder, find_artifact(name)))
+    return tuple(name for name in ARTIFACTS if kind_files(folder, find_artifact(name)))
 
 
 def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_the_evidence_is_kept_with_the_model(folder):
 
 
 def test_auto_goes_by_it(folder, sentences, monkeypatch):
-    monkeypatch.setattr(precision, "LOST", -1.0)  # so that every type loses too much
+    monkeypatch.setattr(precision, "MOST_LOSS", -1.0)  # so that every type loses too much
     found = check_precision(folder, sentences[:5])
     assert [one.compute_type for one in found.tried] == ["int8", "int16"]
     assert found.compute_type == "float32" and found.sentences == 5

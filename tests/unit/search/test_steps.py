@@ -115,7 +115,7 @@ def test_native_steps_equal_steps_through_python(
         if name == "exact, three words":
             assert said[name] and not said[name] & NEARLY_ALL
         if isinstance(layer, ScreenLayer):
-            rows, fallen_back = layer.counts
+            rows, fallen_back = layer.fallback_counts
             assert 0 < fallen_back < rows  # so both layers have answered
     assert len(told) > 6  # the layers differ
 

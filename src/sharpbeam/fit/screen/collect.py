@@ -1,6 +1,6 @@
 """Hidden vectors of a model on unlabelled text, with the exact layer's own top k (L2S section 3, CVP section 2.2).
 
-A translation model decodes the text by beam search; a language model is given it. The text is taken in parts of `LINES`
+A translation model decodes the text by beam search; a language model reads it. The text is taken in parts of `LINES`
 different lines. Each part becomes one file, written and renamed, so a run that was killed resumes with the first
 part that is missing, and ends with the same bytes. The files are memory-mapped: a fit may use more vectors than fit
 into memory.
@@ -52,8 +52,8 @@ Records = NDArray[Any]  # of the dtype of `record_type`
 def record_type(dim: int, top_k: int) -> np.dtype[Any]:
     """One row of one decoding step: sentence, step, hidden vector [D], exact top k, best first, and their log probs.
 
-    `floor` is the least log probability that mattered to the search: of all words of the step, those below it changed
-    nothing, whatever they were. It is -inf where a text is given.
+    `floor` is the least log probability that mattered to the search: of all tokens of the step, those below it changed
+    nothing, whatever they were. It is -inf where a text is read.
     """
     fields = [("sentence", np.int32), ("step", np.int32), ("hidden", np.float32, dim)]
     return np.dtype([*fields, ("token", np.int32, top_k), ("log_prob", np.float32, top_k), ("floor", np.float32)])
@@ -81,12 +81,12 @@ class Collection:
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def read(self, sentences: Callable[[Ids], NDArray[np.bool_]]) -> Records:
-        """The steps of the sentences that `sentences` (numbers [n] -> mask [n]) chooses, in memory."""
-        chosen = [part[sentences(np.asarray(part["sentence"]))] for part in self.parts]
-        for part, raised in zip(chosen, self.before, strict=False):
+    def read(self, sentences: Callable[[Ids], NDArray[np.bool_]] | None = None) -> Records:
+        """The steps of the sentences that `sentences` (numbers [n] -> mask [n]) selects, by default all, in memory."""
+        parts = [np.array(part) if sentences is None else part[sentences(part["sentence"])] for part in self.parts]
+        for part, raised in zip(parts, self.before, strict=False):
             part["sentence"] += raised
-        return np.concatenate(chosen)
+        return np.concatenate(parts)
 
 
 class HiddenRecorder(RowLayer, Decoding):
@@ -128,7 +128,7 @@ class HiddenRecorder(RowLayer, Decoding):
         return self.last
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
-        """The score of a given text is not asked for; the step is kept."""
+        """Zeros: of a text that is read only the steps are recorded, not the scores."""
         self.topk(hidden, self._top_k)
         return np.zeros(len(hidden), np.float32)
 
@@ -173,8 +173,8 @@ class Collector:
     beam_size: int  # the vectors of all rows of the beam are kept
     top_k: int
     threads: int = 1
-    given: bool = False  # for a language model: the text is given, not continued
-    direction: Direction | None = None  # None: no languages are told
+    reads: bool = False  # for a language model: the text is read, not continued
+    direction: Direction | None = None  # None: no languages are named
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
@@ -189,20 +189,19 @@ class Collector:
         require(device == "cpu", "device", device, "cpu to fit: hidden vectors are recorded on the host")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._check_identity(
-            identity | {"format": FORMAT, "beam_size": 0 if self.given else self.beam_size, "top_k": self.top_k}
+            identity | {"format": FORMAT, "beam_size": 0 if self.reads else self.beam_size, "top_k": self.top_k}
         )
-        found: list[Records] = []
-        unseen = _distinct(lines)
-        while sum(map(len, found)) < vectors and (chunk := list(islice(unseen, LINES))):
-            path = self.folder / f"part-{len(found):05d}.npy"
+        parts, distinct = list[Records](), _distinct(lines)
+        while sum(map(len, parts)) < vectors and (chunk := list(islice(distinct, LINES))):
+            path = self.folder / f"part-{len(parts):05d}.npy"
             if not path.exists():
                 with replacing_file(path) as staging, staging.open("wb") as file:
-                    np.save(file, self._decode(chunk, len(found) * LINES), allow_pickle=False)
-            found.append(_mapped(path))
-            progress(len(found[-1]))
-        if not found:
+                    np.save(file, self._decode(chunk, len(parts) * LINES), allow_pickle=False)
+            parts.append(_mapped(path))
+            progress(len(parts[-1]))
+        if not parts:
             raise InputError("the text has no sentence to decode; give a --text file with one sentence a line.")
-        return Collection(found)
+        return Collection(parts)
 
     def remove(self) -> None:
         """Remove the parts that `collect` wrote, and the folder where nothing else is in it."""
@@ -215,19 +214,19 @@ class Collector:
     def _decode(self, texts: Sequence[str], first: int) -> Records:
         """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
         parts, recorders, targets = self.parts, list[HiddenRecorder](), dict[int, Ids]()
-        if self.given:
+        if self.reads:
             targets = self._targets(texts, first)
             before = np.array([parts.model.eos_id], np.int32)
             requests = [Request(index, before) for index in targets]
         else:
             requests = self.requests(texts, first)
-        queue = RequestQueue(requests, BATCH_TOKENS // 8 if self.given else BATCH_TOKENS)
+        queue = RequestQueue(requests, BATCH_TOKENS // 8 if self.reads else BATCH_TOKENS)
 
         def work() -> Iterator[object]:
             layer = without(parts.exact, parts.suppressed)  # as in `translate`
             recorder = HiddenRecorder(parts.model.open(), layer, self.top_k)
             recorders.append(recorder)
-            if self.given:
+            if self.reads:
                 return force(recorder, recorder, targets, parts.model.bos_id, queue)
             longest = self._within(SearchOptions.max_length)
             options = SearchOptions(beam_size=self.beam_size, return_scores=True, max_length=longest)
@@ -241,7 +240,7 @@ class Collector:
         records = records[np.argsort(records["sentence"], kind="stable")]
         if forced := len(self._way.prefix):  # what is forced, no output layer decides
             records = records[records["step"] >= forced]
-        if self.given:
+        if self.reads:
             records["step"] = np.arange(len(records))
         return records
 
@@ -294,16 +293,16 @@ def collect_once(
     language = architecture_of(loaded.config).task == "language"
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
         sizes = beam_size, top_k, loaded.machine.workers
-        collection = Collector(loaded, Path(work), *sizes, language, direction).collect(lines, {}, vectors, progress)
-        return collection.read(lambda sentence: np.ones(len(sentence), np.bool_))
+        collector = Collector(loaded, Path(work), *sizes, language, direction)
+        return collector.collect(lines, {}, vectors, progress).read()
 
 
 def _distinct(lines: Iterable[str]) -> Iterator[str]:
     """Lines that are not empty, each once."""
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for line in lines:
-        if line.strip() and line not in seen:
-            seen.add(line)
+        if line.strip() and line not in earlier:
+            earlier.add(line)
             yield line
 
 

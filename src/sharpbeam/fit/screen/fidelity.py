@@ -1,7 +1,7 @@
 """How often a screen gives what the exact layer gives, and the fallback test that its uncertain rows fail.
 
 A row is right where the screen has all tokens that matter among its k best, and its log Z within a tolerance. Those
-that matter are the ones that the search would have looked at (see collect.py); where a text is given, all k. log Z
+that matter are the ones that the search would have looked at (see collect.py); where a text is read, all k. log Z
 counts because beam search compares tokens of different rows: an error of a normalizer changes which of two near-equal
 hypotheses wins. A step is all rows that a search runs together for one request, and it is right where all of them are:
 then the search does what it would have done.
@@ -161,19 +161,19 @@ class View:
             cost=self.dim * (len(self.screen.weight) + size + fallback * self.vocab),
         )
 
-    def _max_log_share(self, left: int) -> float:
-        """The largest share outside, as its log, with which at most `left` rows whose log Z is off do not fall back."""
+    def _max_log_share(self, misses: int) -> float:
+        """The largest share outside, as its log: at most `misses` rows whose log Z is off do not fall back with it."""
         outside = np.sort(self.features.log_share[self.off])
-        return float(np.nextafter(outside[left], np.float32(-np.inf))) if left < len(outside) else float("inf")
+        return float(np.nextafter(outside[misses], np.float32(-np.inf))) if misses < len(outside) else float("inf")
 
     def _token_test(self, test: FallbackTest, allowed: int, fidelity: float, confidence: float) -> FallbackTest:
         """`test`, whose normalizer test is set, with weights and threshold for what is still wrong then."""
         features = self.features
-        kept = features.log_share <= np.float32(test.max_log_share)
-        wrong = (self.miss | self.off) & kept
+        tight = features.log_share <= np.float32(test.max_log_share)
+        wrong = (self.miss | self.off) & tight
         unit = float(np.std(features.best)) / max(float(np.std(features.distance)), 1e-12)
         choices = [(margin, mass, far * unit) for margin, mass, far in product(MARGINS, MASS_WEIGHTS, DISTANCE_WEIGHTS)]
-        falling_back = [_falling_back(features.certainty(*choice), wrong, kept, allowed) for choice in choices]
+        falling_back = [_falling_back(features.certainty(*choice), wrong, tight, allowed) for choice in choices]
         weights = choices[int(np.argmin(falling_back))]
         sure = features.certainty(*weights)
         order = np.argsort(sure, kind="stable")
@@ -204,10 +204,10 @@ def _bound(wrong: NDArray[np.bool_], misses: NDArray[np.bool_], sentence: Ids, c
     return lower_bound((1 - float(wrong.mean())) * effective, effective, confidence)
 
 
-def _falling_back(sure: Floats, wrong: NDArray[np.bool_], kept: NDArray[np.bool_], allowed: int) -> int:
-    """Number of `kept` rows at least as uncertain as the most uncertain wrong ones, of which `allowed` may stay."""
+def _falling_back(sure: Floats, wrong: NDArray[np.bool_], tight: NDArray[np.bool_], allowed: int) -> int:
+    """Number of `tight` rows at least as uncertain as the most uncertain wrong ones, of which `allowed` may stay."""
     missing = sure[wrong]
     if len(missing) <= allowed:
         return 0
     bar = np.partition(missing, len(missing) - allowed - 1)[len(missing) - allowed - 1]
-    return int(((sure <= bar) & kept).sum())
+    return int(((sure <= bar) & tight).sum())

@@ -20,8 +20,8 @@ from sharpbeam.fit.screen.kmeans import assign
 from sharpbeam.fit.screen.sets import Counts, count, knapsack
 from sharpbeam.types import Floats, Ids
 
-PENALTY = 0.0003  # lambda of eq. 6: what a word that is kept but not needed costs, against a miss
-OVERDRAFT = 10.0  # gamma of eq. 8: what a word of the average set above the budget costs
+PENALTY = 0.0003  # lambda of eq. 6: what a token that is kept but not needed costs, against a miss
+OVERDRAFT = 10.0  # gamma of eq. 8: what a token of the average set above the budget costs
 MARGIN = 8.0  # of the first weights: the mean lead of the best cluster's logit; Gumbel noise spreads by 1.3
 BATCH = 512
 STEPS = 1500  # of gradient descent, in each round
@@ -36,8 +36,8 @@ class L2sTask:
     hidden: Floats  # [n, D]
     top: Ids  # [n, k]
     vocab: int
-    always: Ids  # words of every set
-    budget: float  # average words of a set
+    always: Ids  # tokens of every set
+    budget: float  # average tokens of a set
 
     def counts(self, weight: Floats) -> tuple[Ids, Counts]:
         """The cluster of each vector, and what each cluster needs."""
@@ -52,31 +52,31 @@ def learn(task: L2sTask, weight: Floats, rounds: int, seed: int, steps: int = ST
     best, least = weight, np.inf
     for number in range(rounds + 1):
         _, counts = task.counts(weight)
-        kept = knapsack(counts, task.budget)
-        loss = objective(counts, kept, task.top.size)
+        selection = knapsack(counts, task.budget)
+        loss = objective(counts, selection, task.top.size)
         if loss < least:
             best, least = weight, loss
         if number < rounds:
-            weight = _descend(task, weight, counts, kept, steps)
+            weight = _descend(task, weight, counts, selection, steps)
     return best
 
 
-def objective(counts: Counts, kept: NDArray[np.bool_], needed: int) -> float:
-    """The loss of eq. 7, summed over all vectors, whose top k are `needed` words together.
+def objective(counts: Counts, selection: NDArray[np.bool_], needed: int) -> float:
+    """The loss of eq. 7, summed over all vectors, whose top k are `needed` tokens together.
 
-    A needed word that is missing costs 1, a kept word that is not needed costs lambda.
+    A needed token that is missing costs 1, a selected token that is not needed costs lambda.
     """
-    found = int(counts.count[kept].sum())
-    offered = int(counts.rows[counts.cluster[kept]].sum())
-    return float(needed - found + PENALTY * (offered - found))
+    hits = int(counts.count[selection].sum())
+    offered = int(counts.rows[counts.cluster[selection]].sum())
+    return float(needed - hits + PENALTY * (offered - hits))
 
 
-def _descend(task: L2sTask, weight: Floats, counts: Counts, kept: NDArray[np.bool_], steps: int) -> Floats:
+def _descend(task: L2sTask, weight: Floats, counts: Counts, selection: NDArray[np.bool_], steps: int) -> Floats:
     """So many steps of Adam on eq. 8 with fixed sets; its rate falls to zero."""
     clusters = len(weight)
     member = torch.zeros(clusters, task.vocab)
-    member[torch.from_numpy(counts.cluster[kept]).long(), torch.from_numpy(counts.token[kept]).long()] = 1.0
-    by_word = member.T.contiguous()  # [V, C]
+    member[torch.from_numpy(counts.cluster[selection]).long(), torch.from_numpy(counts.token[selection]).long()] = 1.0
+    by_token = member.T.contiguous()  # [V, C]
     size = member.sum(dim=1)  # [C]
     v = torch.from_numpy(weight.copy()).requires_grad_()
     optimizer = torch.optim.Adam([v], lr=RATE * float(np.sqrt(np.mean(weight**2))))
@@ -86,8 +86,8 @@ def _descend(task: L2sTask, weight: Floats, counts: Counts, kept: NDArray[np.boo
         rows = torch.randint(len(task.hidden), (BATCH,)).numpy()
         logits = torch.from_numpy(task.hidden[rows]) @ v.T
         choice = functional.gumbel_softmax(logits, tau=1.0, hard=True)  # [B, C]
-        found = by_word[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed words of each set
-        loss = (choice * (task.top.shape[1] - found + PENALTY * (size - found))).sum(dim=1).mean()
+        hits = by_token[torch.from_numpy(task.top[rows]).long()].sum(dim=1)  # [B, C] needed tokens of each set
+        loss = (choice * (task.top.shape[1] - hits + PENALTY * (size - hits))).sum(dim=1).mean()
         used = (choice @ size).mean()
         average = used if average is None else MEMORY * average.detach() + (1 - MEMORY) * used
         loss = loss + OVERDRAFT * functional.relu(average - task.budget)

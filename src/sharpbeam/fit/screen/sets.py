@@ -1,8 +1,8 @@
-"""Candidate sets: which words each cluster keeps (L2S section 3.2; CVP section 2.2).
+"""Candidate sets: which tokens each cluster keeps (L2S section 3.2; CVP section 2.2).
 
-A cluster meets words that none of its own vectors needed, and most of these were needed by vectors nearby. So, beyond
-the papers, the words of a vector count a little in the clusters that come after its own too (`NEAR`): sets
-can be larger than what was seen, by the words most likely to be needed.
+A cluster meets tokens that none of its own vectors needed, and most of these were needed by vectors nearby. So, beyond
+the papers, the tokens of a vector count a little in the clusters that come after its own too (`NEAR`): sets
+can be larger than what was seen, by the tokens most likely to be needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEAR = (0.1, 0.05, 0.03, 0.02)  # what a vector counts in the clusters after its
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each word is among the top k of the vectors of each cluster; one entry for each pair that was seen.
+    """How often each token is among the top k of the vectors of each cluster; one entry for each pair that was seen.
 
     `near` is what vectors of the clusters nearby add; a pair may be seen by these alone.
     """
@@ -33,19 +33,19 @@ class Counts:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Share of the cluster's vectors that need the word [n], with what those nearby add."""
+        """Share of the cluster's vectors that need the token [n], with what those nearby add."""
         return (self.count + self.near) / self.rows[self.cluster]
 
     @property
     def everything(self) -> float:
-        """The average set over the fitting vectors, if every word that was seen is kept."""
+        """The average set over the fitting vectors, if every token that was seen is kept."""
         return float(self.rows[self.cluster].sum() / self.rows.sum())
 
 
 def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, nearby: Ids | None = None) -> Counts:
     """Count for rows with clusters `label` [n] and exact top k `top` [n, k]; `nearby` [n, m] are the next clusters.
 
-    The words `always` are needed by every vector: whatever the budget, they stand in each set.
+    The tokens `always` are needed by every vector: whatever the budget, they stand in each set.
     """
     rows = np.maximum(np.bincount(label, minlength=clusters), 1)
     forced = (np.arange(clusters)[:, None] * vocab + always).ravel()
@@ -62,41 +62,41 @@ def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, nearby: 
 
 
 def _pairs(label: Ids, top: Ids, vocab: int, without: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each pair of cluster and word, as cluster * vocab + word, and how often; not those of the words `without`."""
+    """Each pair of cluster and token, as cluster * vocab + token, and how often; not those of the tokens `without`."""
     pairs, number = np.unique(label[:, None].astype(np.int64) * vocab + top, return_counts=True)
     other = ~np.isin(pairs % vocab, without)
     return pairs[other], number[other]
 
 
 def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:
-    """Which pairs to keep [n], so that the average set over the fitting vectors has at most `budget` words.
+    """Which pairs to keep [n], so that the average set over the fitting vectors has at most `budget` tokens.
 
     A pair's value is the misses that it takes off the loss of L2S eq. 6; its weight, the share of vectors whose set it
     enlarges. Greedy by value over weight, which is the order of `share`, until one does not fit; equal ones by cluster,
-    then word. (The lambda of eq. 6, for each useless word, keeps this order.) A budget of 0 has no end: every word that
-    was seen is kept.
+    then token. (The lambda of eq. 6, for each useless token, keeps this order.) A budget of 0 has no end: every token
+    that was seen is kept.
     """
     weight = counts.rows[counts.cluster] / counts.rows.sum()
     order = np.argsort(-counts.share, kind="stable")
     fits = np.cumsum(weight[order]) <= budget + 1e-9 if budget else np.ones(len(order), np.bool_)
     fits |= (counts.count >= counts.rows[counts.cluster])[order]  # what every vector needs is kept
-    kept = np.zeros(len(order), np.bool_)
-    kept[order] = fits
-    return kept
+    selection = np.zeros(len(order), np.bool_)
+    selection[order] = fits
+    return selection
 
 
-def screen_of(weight: Floats, bias: Floats, counts: Counts, kept: NDArray[np.bool_]) -> Screen:
-    """The screen of these clusters that keeps the chosen pairs."""
-    size = np.bincount(counts.cluster[kept], minlength=len(weight))
+def screen_of(weight: Floats, bias: Floats, counts: Counts, selection: NDArray[np.bool_]) -> Screen:
+    """The screen of these clusters that keeps the selected pairs."""
+    size = np.bincount(counts.cluster[selection], minlength=len(weight))
     start = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
-    return Screen(weight, bias, start, counts.token[kept])
+    return Screen(weight, bias, start, counts.token[selection])
 
 
 def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float) -> Screen:
-    """`screen` with the words that are most likely elsewhere, until the average set has `budget` words.
+    """`screen` with the tokens that are most likely elsewhere, until the average set has `budget` tokens.
 
-    `rows` [C] vectors are in the clusters, and `share` [C, V] is how likely each word is there. These words are hardly
-    ever among the best: what they take off is the error of a normalizer that only guesses them.
+    `rows` [C] vectors are in the clusters, and `share` [C, V] is how likely each token is there. These tokens are
+    hardly ever among the best: what they take off is the error of a normalizer that only guesses them.
     """
     clusters, vocab = share.shape
     size = np.diff(screen.start)
@@ -114,8 +114,8 @@ def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float)
 
 
 def membership(screen: Screen, label: Ids, top: Ids, vocab: int) -> NDArray[np.bool_]:
-    """Whether each word of `top` [n, k] is in the set of its row's cluster `label` [n]: [n, k]."""
+    """Whether each token of `top` [n, k] is in the set of its row's cluster `label` [n]: [n, k]."""
     keys = np.arange(len(screen.weight)).repeat(np.diff(screen.start)) * vocab + screen.token  # ascending
-    wanted = label[:, None].astype(np.int64) * vocab + top
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.asarray(keys[place] == wanted)
+    pairs = label[:, None].astype(np.int64) * vocab + top
+    place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+    return np.asarray(keys[place] == pairs)

@@ -63,17 +63,17 @@ def align(
 def _collect(sources: Sequence[Ids], targets: Sequence[Ids], empty: int) -> tuple[NDArray[np.int64], list[_Cells]]:
     """The different pairs of tokens as source << 32 | target, ascending, and the cells of all sentence pairs."""
     size = np.array([(len(s) + 1) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
-    found: list[tuple[NDArray[np.int64], Ids, NDArray[np.int64]]] = []
+    parts: list[tuple[NDArray[np.int64], Ids, NDArray[np.int64]]] = []
     for part in np.split(np.arange(len(size)), _cuts(size)):
-        chosen = [i for i in part.tolist() if size[i]]
-        if not chosen:
+        pairs = [i for i in part.tolist() if size[i]]
+        if not pairs:
             continue
-        keys = np.concatenate([_keys(sources[i], targets[i], empty) for i in chosen])
+        keys = np.concatenate([_keys(sources[i], targets[i], empty) for i in pairs])
         local, which = np.unique(keys, return_inverse=True)
-        width = np.repeat([len(sources[i]) + 1 for i in chosen], [len(targets[i]) for i in chosen])
-        found.append((local, which.ravel().astype(np.int32), width))
-    every = np.unique(np.concatenate([np.empty(0, np.int64), *(local for local, _, _ in found)]))
-    return every, [_Cells(np.searchsorted(every, local), which, width) for local, which, width in found]
+        width = np.repeat([len(sources[i]) + 1 for i in pairs], [len(targets[i]) for i in pairs])
+        parts.append((local, which.ravel().astype(np.int32), width))
+    every = np.unique(np.concatenate([np.empty(0, np.int64), *(local for local, _, _ in parts)]))
+    return every, [_Cells(np.searchsorted(every, local), which, width) for local, which, width in parts]
 
 
 def _cuts(size: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -167,8 +167,7 @@ def _collected(
     with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
         top_k = min(TOP_K, loaded.vocab_size)
         collector = Collector(loaded, Path(work), beam_size, top_k, loaded.machine.workers, direction=direction)
-        records = collector.collect(lines, {}, count, lambda _: None).read(lambda one: np.ones(len(one), np.bool_))
-    records = records[:count]
+        records = collector.collect(lines, {}, count, lambda _: None).read()[:count]
     requests = collector.requests([line for line in dict.fromkeys(lines) if line.strip()])
     sentence: Ids = np.ascontiguousarray(records["sentence"])
     hidden, (weight, bias) = np.ascontiguousarray(records["hidden"]), loaded.model.output()

@@ -17,7 +17,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Ids
 
 LONGEST = 200  # tokens of a sentence that are read
-HELD_OUT = 100  # every so many-th pair is not fitted on
+HELD_OUT = 100  # one pair in this many is not fitted on
 MOST_CELLS = 400_000_000  # pairs of tokens that occur in one pair of sentences, in all: 4 bytes each
 
 
@@ -78,26 +78,27 @@ def fit_pairs(
 
     `progress` is called with 1 after each round of alignment.
     """
-    found = align(pairs.sources, pairs.targets, len(source), options.rounds, progress)
+    translations = align(pairs.sources, pairs.targets, len(source), options.rounds, progress)
     number = np.bincount(np.concatenate(pairs.targets), minlength=len(target))
     frequent = np.argsort(-number, kind="stable")[: options.frequent]
     frequent = frequent[number[frequent] > 0]
-    return shortlist_of(found, len(source), options.translations, {*frequent.tolist(), *target.special_ids.values()})
+    always = {*frequent.tolist(), *target.special_ids.values()}
+    return shortlist_of(translations, len(source), options.translations, always)
 
 
-def shortlist_of(found: Translations, source_vocab: int, most: int, always: Collection[int]) -> Shortlist:
+def shortlist_of(translations: Translations, source_vocab: int, most: int, always: Collection[int]) -> Shortlist:
     """The `most` likeliest translations of each source token, ties by lower id, and `always`, which is in every set.
 
     Function words are likely translations of everything (they are often near), and frequent. They are in every set
     anyway, and would only take the places of others in a list.
     """
-    order = np.lexsort((found.target, -found.probability, found.source))
-    order = order[~np.isin(found.target[order], list(always))]
-    number = np.bincount(found.source[order], minlength=source_vocab)
+    order = np.lexsort((translations.target, -translations.probability, translations.source))
+    order = order[~np.isin(translations.target[order], list(always))]
+    number = np.bincount(translations.source[order], minlength=source_vocab)
     place = np.arange(len(order)) - np.repeat(np.cumsum(number) - number, number)  # in the list of its source token
-    kept = order[place < most]
+    likeliest = order[place < most]
     start = np.append(0, np.cumsum(np.minimum(number, most))).astype(np.int32)
-    return Shortlist(np.array(sorted(always), np.int32), start, found.target[kept])
+    return Shortlist(np.array(sorted(always), np.int32), start, translations.target[likeliest])
 
 
 def coverage(shortlist: Shortlist, pairs: PairSet) -> Coverage | None:
@@ -106,7 +107,7 @@ def coverage(shortlist: Shortlist, pairs: PairSet) -> Coverage | None:
         return None
     size = inside = 0
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
-        found = shortlist.tokens(source)
-        size += len(found)
-        inside += int(np.isin(target, found).sum())
+        tokens = shortlist.tokens(source)
+        size += len(tokens)
+        inside += int(np.isin(target, tokens).sum())
     return Coverage(len(pairs), inside / sum(map(len, pairs.targets)), size / len(pairs))
