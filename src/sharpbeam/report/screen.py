@@ -11,7 +11,7 @@ import numpy as np
 
 from sharpbeam.decoding.loading import LoadedModel, load_model
 from sharpbeam.fit.screen.collect import Collection, collect_once
-from sharpbeam.fit.screen.fidelity import Demand, View
+from sharpbeam.fit.screen.fidelity import Demand, View, figure_lines
 from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.texts import DirectedText
 from sharpbeam.models.registry import architecture_of
@@ -128,28 +128,16 @@ def _text(report: Mapping[str, Any]) -> str:
     files = ", ".join(str(file.get("name")) for file in report["fitted_on"]) or "unknown text"
     lines = [f"{report['model']}: {report['method']}, {sets['clusters']} clusters, fitted on {files}"]
     if report["held_out"]:
-        lines += ["", "When it was fitted, on held-out sentences", *_figures(report["held_out"], scan_bytes)]
+        lines += ["", "When it was fitted, on held-out sentences", *figure_lines(report["held_out"], scan_bytes)]
     if measured := report.get("measured"):
-        lines += ["", "On the given text", *_figures(measured, scan_bytes), *_reasons(measured["fallback_reasons"])]
+        lines += ["", "On the given text", *figure_lines(measured, scan_bytes)]
+        lines += _reasons(measured["fallback_reasons"])
     lines += [
         "",
         f"Sets: {sets['least']} to {sets['most']} tokens, {sets['mean']:.0f} on average, median {sets['median']:.0f}; "
         f"{sets['distinct']} different tokens",
     ]
     return "\n".join(lines)
-
-
-def _figures(measure: Mapping[str, Any], scan_bytes: int) -> list[str]:
-    return [
-        f"  {measure['sentences']} sentences, {measure['steps']} steps, {measure['rows']} rows",
-        f"  alone          P@1 {measure['precision_1']:.4f}, P@k {measure['precision_k']:.4f}, all k right "
-        f"{measure['agreement']:.4f}, normalizer within the tolerance {measure.get('within', 1):.4f}; sets of "
-        f"{measure['average_set']:.0f} tokens",
-        f"  with fallback  {measure['fallback']:.1%} of the rows fall back; steps as with the exact layer "
-        f"{measure['fidelity']:.5f} (at least {measure['bound']:.5f} with 95% confidence)",
-        f"  bytes a row    {measure['cost'] / 1024:.0f} KiB, {scan_bytes / max(measure['cost'], 1):.1f} times fewer "
-        "than an int8 scan of all tokens",
-    ]
 
 
 def _reasons(reasons: Mapping[str, int] | None) -> list[str]:

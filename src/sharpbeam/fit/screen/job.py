@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +12,7 @@ from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Collector
+from sharpbeam.fit.screen.fidelity import figure_lines
 from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.fit.texts import DirectedText, directed_texts
@@ -43,25 +44,19 @@ class ScreenFit:
         return "\n".join(self._summary(scope, fitted) for scope, fitted in self.screens.items())
 
     def _summary(self, scope: str, fitted: Fitted) -> str:
-        setting, measure = fitted.setting, fitted.held_out
-        text = (
-            f"{self.folder}: {_prefix(scope)}{setting.method}, {setting.clusters} clusters, "
-            f"{measure.average_set:.0f} tokens on average.\n"
-            f"On {measure.sentences} sentences ({measure.steps} steps) that it was not fitted on: P@1 "
-            f"{measure.precision_1:.4f}, P@k {measure.precision_k:.4f}, all that matter right in "
-            f"{measure.sufficient:.4f} of the rows, normalizers in {measure.within:.4f}. With {measure.fallback:.1%} "
-            f"of the rows falling back to the exact layer, {measure.fidelity:.5f} of all steps are right (at least "
-            f"{measure.bound:.5f} with 95% confidence). Normalizers are off by {measure.normalizer_error:.4f} on "
-            f"average, {measure.normalizer_error_99:.3f} in the worst hundredth."
-        )
+        setting = fitted.setting
+        lines = [
+            f"{self.folder}: {_prefix(scope)}{setting.method}, {setting.clusters} clusters; on held-out sentences",
+            *figure_lines(asdict(fitted.held_out), self.scan_cost),
+        ]
         if self.fidelity and not fitted.reached:
-            text += (
-                f"\nNo setting reaches a fidelity of {self.fidelity} with confidence on {setting.measure.sentences} "
+            lines.append(
+                f"No setting reaches a fidelity of {self.fidelity} with confidence on {setting.measure.sentences} "
                 "sentences; this is the best one."
             )
         if setting.measure.cost >= self.scan_cost:
-            text += "\nIt reads no less than an int8 scan of all tokens, so it does not pay at this fidelity."
-        return text
+            lines.append("It reads no less than an int8 scan of all tokens, so it does not pay at this fidelity.")
+        return "\n".join(lines)
 
 
 def fit_screen(
