@@ -1,4 +1,4 @@
-// A table that times the kernels of the table in use, and counts the bytes they read and write and their operations.
+// A table that times the kernels of the table in use.
 // Only a model or an output layer that is built with this table pays for the clocks.
 #pragma once
 
@@ -12,12 +12,9 @@ namespace sharpbeam {
 struct KernelWork {
   int64_t calls = 0;
   int64_t nanoseconds = 0;
-  int64_t bytes = 0;       // of the arrays read and written, each counted once in a call
-  int64_t operations = 0;  // multiply-adds of a matmul, elements of any other kernel
 };
 
 constexpr int kKernelCount = 36;
-constexpr int kPeakCount = 3;  // members of a table that are no kernels
 
 // Returns the bits of kernels(), and has its name.
 const Kernels& profiled_kernels();
@@ -41,8 +38,8 @@ class PartSpan {
   int64_t began_ = 0;
 };
 
-// The work of this thread's calls in a part since the last call; `kernel` = kKernelCount means the part itself, which
-// has calls and time only.
+// The work of this thread's calls in a part since the last call; `kernel` = kKernelCount means the part itself, whose
+// calls are steps.
 KernelWork take_work(StepPart part, int kernel);
 
 }  // namespace sharpbeam

@@ -194,12 +194,6 @@ struct Kernels {
   void (*preview_int4)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
                        const float* x_scale, float* y, int64_t y_stride, float* top, int64_t top_stride, int64_t rows,
                        int64_t in, int64_t panels);
-
-  // ---- the peak, for `profile`: `steps` steps of a plain loop of a gemm's instructions, on operands that stay in the
-  // first cache. Returns how many multiply-adds these are.
-  int64_t (*peak_float32)(int64_t steps);
-  int64_t (*peak_int16)(int64_t steps);
-  int64_t (*peak_int8)(int64_t steps);
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA

@@ -205,7 +205,7 @@ Tuple<FloatArray, IdArray> top_k(Floats x, int64_t k, const char* isa) {
   return nb::make_tuple(values.array, indices.array);
 }
 
-using Work = nb::typed<nb::dict, Tuple<nb::str, nb::str>, Tuple<int64_t, int64_t, int64_t, int64_t>>;
+using Work = nb::typed<nb::dict, Tuple<nb::str, nb::str>, Tuple<int64_t, int64_t>>;
 
 Work kernel_work() {
   Work result;
@@ -215,24 +215,9 @@ Work kernel_work() {
       const KernelWork work = take_work(static_cast<StepPart>(part), kernel);
       if (work.calls == 0) continue;
       result[nb::make_tuple(parts[part], kernel < kKernelCount ? profiled_name(kernel) : "")] =
-          nb::make_tuple(work.calls, work.nanoseconds, work.bytes, work.operations);
+          nb::make_tuple(work.calls, work.nanoseconds);
     }
   return result;
-}
-
-int64_t run_peak(const char* compute_type, int64_t steps, const char* isa) {
-  const Kernels& table = table_named(isa);
-  switch (compute_type_named(compute_type)) {
-    case ComputeType::float32:
-      return table.peak_float32(steps);
-    case ComputeType::int16:
-      return table.peak_int16(steps);
-    case ComputeType::int8:
-      return table.peak_int8(steps);
-    case ComputeType::blas:
-      break;
-  }
-  throw std::invalid_argument("compute_type is \"blas\"; its peak is not known, it must be one of our own");
 }
 
 using Names = nb::typed<nb::list, nb::str>;
@@ -292,10 +277,8 @@ void bind_kernels(nb::module_& module) {
   module.def("profiled_kernels", &profiled_names, "Names of all kernels.");
   module.def("kernel_work", &kernel_work,
              "The work of the kernels of the table 'profiled' in this thread since the last call.\n\n"
-             "Calls, nanoseconds, bytes and operations, by (part, kernel). The parts of a step that the core runs are\n"
+             "Calls and nanoseconds, by (part, kernel). The parts of a step that the core runs are\n"
              "'decoder' and 'output', whose own time has the kernel ''; all other calls have the part ''.");
-  module.def("run_peak", &run_peak, "compute_type"_a, "steps"_a, "isa"_a = "auto",
-             "Runs a plain loop of the instructions of a matmul; returns how many multiply-adds it took.");
   bind_vectors(module);
   bind_cells_and_attention(module);
 }

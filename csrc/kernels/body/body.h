@@ -264,8 +264,6 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 #include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
 
-#include "kernels/body/peak_body.h"
-
 constexpr Kernels make_table(const char* name) {
   return {
       .name = name,
@@ -305,8 +303,5 @@ constexpr Kernels make_table(const char* name) {
       .sum_exp_in_panels = sum_exp_in_panels_kernel,
       .top_k = top_k_kernel,
       .preview_int4 = preview_int4_kernel,
-      .peak_float32 = peak_float32_kernel,
-      .peak_int16 = peak_int16_kernel,
-      .peak_int8 = peak_int8_kernel,
   };
 }

@@ -191,7 +191,7 @@ class _Clock:
 
     def _take_kernels(self, caller: str) -> None:
         """Add the kernels' work since the last call; `caller` called those that are of no step that the core took."""
-        for (component, kernel), (calls, nanoseconds, *_) in _core.kernel_work().items():
+        for (component, kernel), (calls, nanoseconds) in _core.kernel_work().items():
             part = {"output": "output layer"}.get(component, component or caller)
             if kernel:
                 self._kernel_seconds[part, kernel] += nanoseconds / 1e9
