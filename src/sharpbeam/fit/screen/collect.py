@@ -25,11 +25,10 @@ from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
-from sharpbeam.models.interface import Decoding
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.interface import OutputLayer, RowLayer
+from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
@@ -89,47 +88,41 @@ class Collection:
         return np.concatenate(parts)
 
 
-class HiddenRecorder(RowLayer, Decoding):
-    """Wraps the interfaces of model, output layer and search of one run, and keeps what passes through them."""
+class HiddenRecorder(OutputLayer, OutputLayerRun):
+    """An output layer in one run, which keeps the hidden vectors that it is asked about."""
 
-    def __init__(self, run: Decoding, output_layer: OutputLayer, top_k: int) -> None:
-        self._run, self._layer, self._top_k = run, output_layer.open(), top_k
-        self._request: Ids = np.empty(0, np.int32)
-        self.vocab_size = output_layer.vocab_size
-        self.reason = "the hidden vectors are recorded"
+    reason = "the hidden vectors are recorded"
+
+    def __init__(self, output_layer: OutputLayer, top_k: int) -> None:
+        self._layer, self._top_k, self.vocab_size = output_layer.open(), top_k, output_layer.vocab_size
         self.records: list[Records] = []
 
-    def admit(self, requests: Sequence[Request]) -> Ids:
-        """As the model's."""
-        return self._run.admit(requests)
+    def open(self) -> OutputLayerRun:
+        """The recorder, which is of one run."""
+        return self
 
-    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
-        """As the model's; whose row is whose is kept until `topk`."""
-        self._request = request
-        return self._run.step(request, state, token)
-
-    def retain(self, state: Ids) -> None:
-        """As the model's."""
-        self._run.retain(state)
+    def admit(self, requests: Sequence[Request]) -> None:
+        """As the output layer's."""
+        self._layer.admit(requests)
 
     def evict(self, request: Ids) -> None:
-        """As the model's."""
-        self._run.evict(request)
+        """As the output layer's."""
+        self._layer.evict(request)
 
-    def topk(self, hidden: Floats, k: int) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """As the output layer's, and kept."""
-        top = self._layer.topk(hidden, max(k, self._top_k), self._request)
+        top = self._layer.topk(hidden, max(k, self._top_k), request)
         records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))
-        records["sentence"], records["hidden"], records["step"] = self._request, hidden, 0
+        records["sentence"], records["hidden"], records["step"] = request, hidden, 0
         records["token"], records["log_prob"] = top.token[:, : self._top_k], top.log_prob[:, : self._top_k]
         records["floor"] = -np.inf
         self.records.append(records)
         self.last = TopK(np.ascontiguousarray(top.log_prob[:, :k]), np.ascontiguousarray(top.token[:, :k]))
         return self.last
 
-    def log_prob(self, hidden: Floats, token: Ids) -> Floats:
+    def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
         """Zeros: of a text that is read only the steps are recorded, not the scores."""
-        self.topk(hidden, self._top_k)
+        self.topk(hidden, self._top_k, request)
         return np.zeros(len(hidden), np.float32)
 
 
@@ -224,14 +217,14 @@ class Collector:
 
         def work() -> Iterator[object]:
             layer = without(parts.exact, parts.suppressed)  # as in `translate`
-            recorder = HiddenRecorder(parts.model.open(), layer, self.top_k)
+            recorder, run = HiddenRecorder(layer, self.top_k), parts.model.open()
             recorders.append(recorder)
             if self.reads:
-                return force(recorder, recorder, targets, parts.model.bos_id, queue)
+                return force(run, recorder, targets, parts.model.bos_id, queue)
             longest = self._within(SearchOptions.max_length)
             options = SearchOptions(beam_size=self.beam_size, return_scores=True, max_length=longest)
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
-            return decode(recorder, recorder, search, FixedBatches(queue))
+            return decode(run, recorder, search, FixedBatches(queue))
 
         for _ in run_workers(work, queue.close, queue.batches(self.threads)):
             pass
