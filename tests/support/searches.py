@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sharpbeam import Translator
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
@@ -11,6 +13,7 @@ from sharpbeam.types import Hypothesis
 
 def hypotheses(translator: Translator, texts: list[str], options: DecodeOptions) -> dict[int, list[Hypothesis]]:
     """The hypotheses of each text, by its index, best first."""
-    setup, loaded = translator.setup(texts, options), translator.loaded
-    plan = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
-    return dict(decode(loaded.model.open(), setup.layer, setup.make_search(), plan.schedule()))
+    loaded = translator.loaded
+    lane = beam_lane(loaded, options, "a test")
+    plan = Plan(requests_of(loaded, texts, None, options), options.schedule, options.search.most_rows, 1)
+    return dict(decode(loaded.model.open(), lane.usable, lane.search(), plan.schedule()))

@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from sharpbeam.api.documented import document
-from sharpbeam.decoding.handle import T
-from sharpbeam.decoding.inputs import encode_texts
-from sharpbeam.decoding.known import KnownTexts
-from sharpbeam.decoding.lanes import Setup, one_beam_search
+from sharpbeam.decoding.handle import Handle, T
+from sharpbeam.decoding.inputs import Prefixes
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
@@ -20,8 +18,10 @@ from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords, Unpack
 from sharpbeam.options.schema import build, fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
+from sharpbeam.text.glossary import Glossary, Terms
 
 Item = TypeVar("Item")
+MOST_SESSIONS = 16  # that are kept for the next calls
 _ELSEWHERE = {  # methods of CTranslate2, by what does the same here
     "translate_batch": "use translate(texts): it takes texts, not tokens, and forms batches",
     "translate_iterable": "use translate_iter(texts), which takes texts, not tokens",
@@ -67,7 +67,7 @@ class ModelUser:
         self.loaded = load_model(model, machine, self.task, **decode)
         folders = tuple(folder.resolve() for folder in self.loaded.folders)  # for another working directory
         self._state = (folders, machine, decode)
-        self._known = KnownTexts()
+        self._sessions: dict[DecodeOptions, Session[Any]] = {}  # open ones, without requests
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), *self._state)
@@ -113,15 +113,45 @@ class TextDecoder(ModelUser, Generic[T]):
             chosen = replace(chosen, schedule=replace(chosen.schedule, schedule="stream", refill_at=ONLINE.refill_at))
         return Session(self.loaded, chosen)
 
-    def setup(self, texts: Sequence[str], options: DecodeOptions) -> Setup:
-        """Prepare one beam search of `texts`, to be run by the caller; empty texts are left out.
+    def _decode(
+        self,
+        texts: Sequence[str],
+        options: DecodeOptions,
+        target_prefix: Prefixes = None,
+        glossary: Glossary | Terms | None = None,
+    ) -> Generator[tuple[int, T], None, None]:
+        """Decode `texts` in a session of their own; yields (index in `texts`, answer) as they finish.
 
-        Raises OptionError, ModelError or InputError as decoding them would, for options that need more than a beam
-        search (samples, alternatives, attention, a coverage penalty), and if no text is left.
+        Options and texts are checked at once. Closing the iterator stops the work and its threads.
         """
-        inputs = encode_texts(self.loaded, texts, None, options)
-        requests = [given.request for given in inputs if given.request is not None]
-        return one_beam_search(self.loaded, "a run", requests, options)
+        session = self._sessions.pop(options, None) or Session[T](self.loaded, options)
+        handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
+        if not session.pending:  # of empty texts
+            self._keep(session)
+            return ((index, handle.result()) for index, handle in enumerate(handles))
+        session.seal()
+        return self._answers(session, handles)
+
+    def _answers(self, session: Session[T], handles: Sequence[Handle[T]]) -> Generator[tuple[int, T], None, None]:
+        """Take steps until all requests of a session are done; yields (index, answer) as they finish."""
+        index = {handle: number for number, handle in enumerate(handles)}
+        try:
+            for handle in handles:
+                if handle.done():  # an empty text
+                    yield index[handle], handle.result()
+            for handle in session.run():
+                yield index[handle], handle.result()
+        finally:
+            self._keep(session)
+
+    def _keep(self, session: Session[T]) -> None:
+        """Keep a session for the next call with its options, or close it."""
+        if not session.renew():
+            session.close()
+            return
+        if len(self._sessions) >= MOST_SESSIONS:
+            self._sessions.clear()
+        self._sessions[session.options] = session
 
 
 def _unpickled(kind: type[ModelUser], *state: Any) -> ModelUser:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import abc
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.results import Generation
@@ -45,7 +44,7 @@ class Generator(TextDecoder[Generation]):
 
         Closing the iterator stops the work and its threads. Options and prompts are checked by the call itself.
         """
-        return cast(Results, self._known.decode(self.loaded, prompts, self._options(options, keywords)))
+        return self._decode(prompts, self._options(options, keywords))
 
     def trace(self, prompt: str, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Trace:
         """Record every step of the beam search of one prompt, as `Translator.trace`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -66,8 +66,8 @@ class Translator(TextDecoder[Translation]):
         `progress` is called with the number of texts that just finished. An empty text, or one of spaces, has an empty
         translation. Raises InputError for texts that are not a list of strings.
         """
-        same: Any = {"target_prefix": target_prefix, "glossary": glossary, "raw": raw, "options": options}
-        return in_order(self.translate_iter(texts, **same, **keywords), len(texts), progress)
+        common: Any = {"target_prefix": target_prefix, "glossary": glossary, "raw": raw, "options": options}
+        return in_order(self.translate_iter(texts, **common, **keywords), len(texts), progress)
 
     def translate_iter(
         self,
@@ -87,7 +87,7 @@ class Translator(TextDecoder[Translation]):
         chosen, terms = self._options(options, keywords), Glossary.of(glossary)
 
         def decode(texts: Sequence[str], options: DecodeOptions) -> Results:
-            return cast(Results, self._known.decode(self.loaded, texts, options, target_prefix, terms))
+            return self._decode(texts, options, target_prefix, terms)
 
         if raw or target_prefix is not None or chosen.search.return_alternatives:
             return decode(texts, chosen)

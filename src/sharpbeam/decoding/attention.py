@@ -1,8 +1,8 @@
 """Attention of finished hypotheses, and the coverage penalty computed from it.
 
-Each hypothesis is fed to the model once more, without an output layer. What a row attends to depends on its source and
-on the tokens before it alone, so this is the attention during the search, and the search itself keeps nothing. It costs
-one more encoding of each source, and one row per step for each answer (the search had beam_size rows).
+Each hypothesis is fed to the model once more, without an output layer. The attention of a row depends only on its
+source and on the tokens before it, so this is the attention during the search, and the search itself keeps nothing. It
+costs one more encoding of each source, and one row per step for each answer (the search had beam_size rows).
 
 Coverage penalty (GNMT: Wu et al. 2016, section 7): answers that leave source tokens without attention rank lower.
 
@@ -14,34 +14,100 @@ CTranslate2; the search itself and its stopping rule do not change. Eos and lang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from sharpbeam.decoding.forced import feed, padded
-from sharpbeam.models.interface import Attending
+from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.loop import Finished, Run
+from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.options.decode import SearchOptions
-from sharpbeam.types import Floats, Hypothesis, Request
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.scheduling.interface import Schedule
+from sharpbeam.search.interface import Search
+from sharpbeam.types import Floats, Hypothesis, Ids
 
-AT_ONCE = 32  # requests that are fed together; in a sealed session finished requests wait until there are so many
+AT_ONCE = 32  # requests that are fed together; in a sealed session finished requests wait for so many
 LEAST = float(np.finfo(np.float32).tiny)  # lower bound of total attention, so that no score is infinite
 
-Attended = tuple[Request, slice, list[Hypothesis]]  # `slice`: where the text is in the source
 
+class AttendedRun(Run):
+    """A decoding run whose hypotheses get attention, and are ranked by coverage, before they are done."""
 
-def attend(
-    model: Attending, found: Sequence[Attended], options: SearchOptions, bos_id: int, eos_id: int
-) -> list[list[Hypothesis]]:
-    """Hypotheses of each request with attention, ranked by coverage if `options` has a penalty.
+    def __init__(
+        self,
+        model: Decoding,
+        output_layer: OutputLayer,
+        search: Search,
+        schedule: Schedule,
+        options: SearchOptions,
+        language_tags: LanguageTags,
+        special_ids: tuple[int, int],
+    ) -> None:
+        """As `Run`, for a `model` that attends; `special_ids` are its bos and eos."""
+        super().__init__(model, output_layer, search, schedule)
+        self._options, self._language_tags, self._special_ids = options, language_tags, special_ids
+        self._unattended: Finished = []
 
-    A hypothesis gets [T, S]: a column for each source token of the text, and one for all others, eos and language tags.
-    """
-    attended = _attend(model, found, bos_id, eos_id)
-    if not options.coverage_penalty:
+    @property
+    def busy(self) -> bool:
+        """Whether requests are in flight or waiting, or have no attention yet."""
+        return bool(self._unattended) or super().busy
+
+    @property
+    def requests(self) -> list[int]:
+        """The requests that are not done."""
+        return [*super().requests, *(request.index for request, _ in self._unattended)]
+
+    def step(self, *, to_end: bool = False) -> Finished:
+        """Take a step as `Run.step`; in a sealed session finished requests wait until many can be fed together."""
+        self._unattended += super().step(to_end=to_end)
+        waits = self.schedule.busy and self.schedule.final  # no caller waits for a single answer
+        if waits and len(self._unattended) < AT_ONCE:
+            return []
+        finished = self._unattended
+        groups = [finished[first : first + AT_ONCE] for first in range(0, len(finished), AT_ONCE)]
+        attended = [answer for group in groups for answer in self._attended(group)]
+        self._unattended = []
         return attended
-    beta, answers, keep = options.coverage_penalty, options.num_hypotheses, options.return_attention
-    return [_ranked(hypotheses, beta, keep)[:answers] for hypotheses in attended]
+
+    def _attended(self, finished: Finished) -> Finished:
+        """Finished requests with attention [T, S] for each hypothesis, ranked by coverage if there is a penalty.
+
+        S has a column for each source token of the text, and one for all others, eos and language tags.
+        """
+        texts = [self._language_tags.again(request.languages).text for request, _ in finished]
+        attended = self._feed(finished, texts)
+        if self._options.coverage_penalty:
+            attended = [_ranked(hypotheses, self._options) for hypotheses in attended]
+        return [(request, hypotheses) for (request, _), hypotheses in zip(finished, attended, strict=True)]
+
+    def _feed(self, finished: Finished, texts: list[slice]) -> list[list[Hypothesis]]:
+        """The hypotheses of finished requests with attention; `texts`: where the text of each is in its source."""
+        model, (bos_id, eos_id) = cast(Attending, self.model), self._special_ids
+        entering = np.array([request.index for request, _ in finished], np.int32)
+        state = model.admit([request for request, _ in finished])
+        counts = [len(hypotheses) for _, hypotheses in finished]
+        index, state = entering.repeat(counts), state.repeat(counts)
+        rows = [(len(request.source), h) for request, hypotheses in finished for h in hypotheses]
+        targets = [np.array([*h.tokens, eos_id][: len(h.token_log_probs)], np.int32) for _, h in rows]
+        tokens, length = padded(targets, bos_id)
+        attention: list[Floats] = [np.zeros((t, size), np.float32) for t, (size, _) in zip(length, rows, strict=True)]
+        for t, live, weights in feed(model.attend, self._retain, index, state, tokens, length, bos_id):
+            for row, own in zip(live.tolist(), weights, strict=True):
+                attention[row][t] = own[: rows[row][0]]
+        model.evict(entering)
+        shares = iter(attention)
+        return [
+            [replace(hypothesis, attention=of_text(next(shares), text)) for hypothesis in hypotheses]
+            for (_, hypotheses), text in zip(finished, texts, strict=True)
+        ]
+
+    def _retain(self, state: Ids) -> None:
+        """Free every state except `state` and those of live rows."""
+        self.model.retain(np.concatenate([state, self.rows.state]))
 
 
 def coverage(attention: Floats) -> float:
@@ -50,14 +116,15 @@ def coverage(attention: Floats) -> float:
     return float(np.log(np.clip(total, LEAST, 1.0)).sum())
 
 
-def _ranked(hypotheses: list[Hypothesis], beta: float, keep: bool) -> list[Hypothesis]:
-    """Sorted by score with the penalty; equal scores keep their order."""
+def _ranked(hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+    """The best by score with the penalty; equal scores keep their order."""
     scored = []
     for hypothesis in hypotheses:
         assert hypothesis.attention is not None
-        score = hypothesis.score + beta * coverage(hypothesis.attention)
-        scored.append(replace(hypothesis, score=score, attention=hypothesis.attention if keep else None))
-    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+        score = hypothesis.score + options.coverage_penalty * coverage(hypothesis.attention)
+        attention = hypothesis.attention if options.return_attention else None
+        scored.append(replace(hypothesis, score=score, attention=attention))
+    return sorted(scored, key=lambda hypothesis: -hypothesis.score)[: options.num_hypotheses]
 
 
 def of_text(attention: Floats, text: slice) -> Floats:
@@ -67,21 +134,3 @@ def of_text(attention: Floats, text: slice) -> Floats:
         return attention  # only eos is left, so its column is the sum
     others = np.delete(attention, np.arange(attention.shape[1])[text], axis=1)
     return np.concatenate([inside, others.sum(axis=1, keepdims=True)], axis=1)
-
-
-def _attend(model: Attending, found: Sequence[Attended], bos_id: int, eos_id: int) -> list[list[Hypothesis]]:
-    entering = np.array([request.index for request, _, _ in found], np.int32)
-    state = model.admit([request for request, _, _ in found])
-    many = [len(hypotheses) for _, _, hypotheses in found]
-    index, state = entering.repeat(many), state.repeat(many)
-    rows = [(request, text, h) for request, text, hypotheses in found for h in hypotheses]
-    targets = [np.array([*h.tokens, eos_id][: len(h.token_log_probs)], np.int32) for _, _, h in rows]
-    given, length = padded(targets, bos_id)
-    size = [len(request.source) for request, _, _ in rows]
-    attention: list[Floats] = [np.zeros(shape, np.float32) for shape in zip(length.tolist(), size, strict=True)]
-    for t, live, weights in feed(model.attend, model.retain, index, state, given, length, bos_id):
-        for row, own in zip(live.tolist(), weights, strict=True):
-            attention[row][t] = own[: size[row]]
-    model.evict(entering)
-    attended = iter([replace(h, attention=of_text(a, text)) for (_, text, h), a in zip(rows, attention, strict=True)])
-    return [[next(attended) for _ in range(count)] for count in many]

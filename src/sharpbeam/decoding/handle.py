@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
+from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from sharpbeam.decoding.inputs import Input, answer_of
 from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.results import Generation, Partial, Translation, hypothesis_answer
-from sharpbeam.errors import RequestCancelledError
-from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.decoding.workers import check_process
+from sharpbeam.errors import InputError, RequestCancelledError
+from sharpbeam.options.decode import SearchOptions
 from sharpbeam.types import Hypothesis
 
 if TYPE_CHECKING:
@@ -24,20 +26,20 @@ MISSING = Hypothesis(0, (), (), 0.0, 0.0)  # placeholder of an alternative that 
 class Handle(Future[T]):
     """A request in a session: a `concurrent.futures.Future` of its answer; `asyncio.wrap_future` works too."""
 
-    def __init__(self, session: Session[T], given: Input, options: DecodeOptions, priority: int) -> None:
+    def __init__(self, session: Session[T], text: Input, options: SearchOptions, priority: int) -> None:
         """Created by `Session.submit`."""
         super().__init__()
-        self.text = given.text
+        self.text = text.text
         """The text as it was given."""
-        self.truncated = given.truncated
+        self.truncated = text.truncated
         """Whether part of the text was cut off (max_input_length)."""
         self.priority = priority
         """Requests with higher priority enter first."""
-        self._session, self._given, self._options = session, given, options
+        self._session, self._input, self._options = session, text, options
         self._parts: dict[int, tuple[Lane, int]] = {}  # by request: lane, and index of the alternative
-        self._found: list[Hypothesis] = []
+        self._hypotheses: list[Hypothesis] = []
         self._answer: T | None = None
-        self._told = False  # waiters were notified of the cancellation
+        self._notified = False  # waiters know of the cancellation
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the answer, at most `timeout` seconds (None: no limit), and return it.
@@ -47,13 +49,14 @@ class Handle(Future[T]):
         RequestCancelledError, the error that ended the request, or InputError in a callback that another thread's steps
         called: they would never come to an end.
         """
-        timeout = self._step_until_done(timeout)
+        if not self.done():
+            timeout = self._step_until_done(timeout)
         try:
             super().result(timeout)
         except CancelledError:
             raise RequestCancelledError(f"the request {self.text[:40]!r} was cancelled; it has no answer.") from None
         if self._answer is None:
-            self._answer = cast(T, answer_of(self._session.loaded, self._given, self._found, self._options.search))
+            self._answer = cast(T, answer_of(self._session.loaded, self._input, self._hypotheses, self._options))
         return self._answer
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -67,8 +70,8 @@ class Handle(Future[T]):
         if not super().cancel():
             return False
         with session._lock:
-            told, self._told = self._told, True
-        if not told:
+            notified, self._notified = self._notified, True
+        if not notified:
             self.set_running_or_notify_cancel()  # for concurrent.futures.wait
         return True
 
@@ -80,20 +83,35 @@ class Handle(Future[T]):
         """
         if not self.done():
             with self._session._lock:
-                parts, found = list(self._parts.items()), [h for h in self._found if h is not MISSING]
-            looked = [each for index, (lane, _) in parts if (each := self._session._peek(lane, index)) is not None]
+                parts, hypotheses = list(self._parts.items()), [h for h in self._hypotheses if h is not MISSING]
+            workers = tuple(self._session._workers)
+            places = [worker.peek(lane, index) for index, (lane, _) in parts for worker in workers]
+            live = [place for place in places if place is not None]
             vocabulary = self._session.loaded.target
-            text = vocabulary.decode(looked[0][1]) if looked else ""
+            text = vocabulary.decode(live[0][1]) if live else ""
             if not self.done():
-                found += [hypothesis for finished, _ in looked for hypothesis in finished]
-                return Partial(tuple(hypothesis_answer(vocabulary, hypothesis) for hypothesis in found), text)
+                hypotheses += [hypothesis for finished, _ in live for hypothesis in finished]
+                return Partial(tuple(hypothesis_answer(vocabulary, hypothesis) for hypothesis in hypotheses), text)
         answer = self.result()
         return Partial(answer.hypotheses, answer.text)
 
     def _step_until_done(self, timeout: float | None) -> float | None:
-        """Step the session if no other thread does; returns the rest of `timeout` in seconds."""
-        end = None if timeout is None else monotonic() + timeout
-        self._session._step_for(self, end)
+        """Step the session unless another thread does; returns the rest of `timeout` in seconds.
+
+        What else finishes meanwhile is left to an iterator of `Session.run` in this thread, if there is one.
+        """
+        session, end = self._session, None if timeout is None else monotonic() + timeout
+        check_process(session._process)
+        while not self.done() and (end is None or monotonic() < end):
+            if session._threads or session._runner not in (None, get_ident()):
+                if get_ident() in session._stepping:
+                    raise InputError(
+                        f"the answer of {self.text[:40]!r} is waited for in a callback, in the thread that would "
+                        "decode it; add a callback to that request, or wait in another thread."
+                    )
+                break
+            done = session._step_all(to_end=end is None and session.pending == 1)
+            session._late += done if session._runner is not None else []
         return None if end is None else max(0.0, end - monotonic())
 
     def _end(self, error: BaseException | None = None) -> None:

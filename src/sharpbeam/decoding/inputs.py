@@ -57,7 +57,7 @@ def encode_texts(
     check_texts(texts, "text")
     direction = loaded.direction(options.languages)
     begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
-    most, why = _longest(loaded, direction, options.schedule.max_input_length)
+    most = _most_tokens(loaded, direction, options.schedule.max_input_length)
     terms = PhraseEncoder(loaded, glossary) if glossary is not None else None
     inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
@@ -66,6 +66,7 @@ def encode_texts(
             inputs.append(Input(text, None, False, direction))
             continue
         if cut := most < len(ids):
+            why = _cut_reason(loaded, direction, options.schedule.max_input_length)
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
@@ -73,6 +74,14 @@ def encode_texts(
         request = Request(number, source, prefix, direction.languages, max_length=limit)
         inputs.append(Input(text, request if terms is None else terms.request(request, text), cut, direction))
     return inputs
+
+
+def requests_of(loaded: LoadedModel, texts: Sequence[str], prefixes: Prefixes, options: DecodeOptions) -> list[Request]:
+    """The requests of `texts` that are not empty; raises InputError as `encode_texts`, and if there is none."""
+    requests = [text.request for text in encode_texts(loaded, texts, prefixes, options) if text.request is not None]
+    if not requests:
+        raise InputError("the text is empty; there is nothing to decode.")
+    return requests
 
 
 def check_texts(texts: Sequence[str], what: str) -> None:
@@ -126,17 +135,20 @@ def encode_prefixes(
     return encoded
 
 
-def _longest(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:
-    """The most tokens that a text may have, without eos and tags, and what limits them; infinity if nothing does."""
-    bounds: list[tuple[float, str]] = [(math.inf, "")]
-    if max_input_length:
-        eos = len(loaded.language_tags.end)
-        bounds.append((max_input_length - eos, f"max_input_length is {max_input_length}" + ", eos counted" * eos))
-    if positions := loaded.max_positions:
-        around = len(direction.before) + len(direction.after)
-        why = f"the model has positions for {positions}, of which eos and tags take {around}"
-        bounds.append((max(0, positions - around), why))
-    return min(bounds)
+def _most_tokens(loaded: LoadedModel, direction: Direction, max_input_length: int) -> float:
+    """The most tokens that a text may have, without eos and tags; infinity if nothing limits them."""
+    most = max_input_length - len(loaded.language_tags.end) if max_input_length else math.inf
+    around = len(direction.before) + len(direction.after)
+    return min(most, max(0, loaded.max_positions - around)) if loaded.max_positions else most
+
+
+def _cut_reason(loaded: LoadedModel, direction: Direction, max_input_length: int) -> str:
+    """The limit that `_most_tokens` comes from."""
+    eos = len(loaded.language_tags.end)
+    if max_input_length and max_input_length - eos == _most_tokens(loaded, direction, max_input_length):
+        return f"max_input_length is {max_input_length}" + ", eos counted" * eos
+    around = len(direction.before) + len(direction.after)
+    return f"the model has positions for {loaded.max_positions}, of which eos and tags take {around}"
 
 
 def _prompts(
@@ -160,13 +172,13 @@ def _prompts(
     return inputs
 
 
-def answer_of(loaded: LoadedModel, given: Input, found: list[Hypothesis], options: SearchOptions) -> Result:
-    """The answer to an input, from its hypotheses, best first."""
+def answer_of(loaded: LoadedModel, text: Input, hypotheses: list[Hypothesis], options: SearchOptions) -> Result:
+    """The answer to a text, from its hypotheses, best first."""
+    answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in hypotheses)
     if loaded.task == "language":
-        return Generation(given.text, tuple(hypothesis_answer(loaded.target, h) for h in found), given.truncated)
-    attends, request = options.return_attention, given.request
+        return Generation(text.text, answers, text.truncated)
+    attends, request = options.return_attention, text.request
     if request is None:
-        return Translation(given.text, (replace(EMPTY, attention=() if attends else None),))
-    pieces = loaded.source.pieces(request.source[given.direction.text].tolist()) if attends else ()
-    answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in found)
-    return Translation(given.text, answers, given.truncated, pieces)
+        return Translation(text.text, (replace(EMPTY, attention=() if attends else None),))
+    pieces = loaded.source.pieces(request.source[text.direction.text].tolist()) if attends else ()
+    return Translation(text.text, answers, text.truncated, pieces)

@@ -13,6 +13,7 @@ from typing import Any
 
 from sharpbeam.decoding.device import build_on_device, check_device, check_search, load_on_device, number_type
 from sharpbeam.decoding.languages import Direction, LanguageTags
+from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
@@ -68,6 +69,8 @@ class LoadedModel:
     workers: int = field(init=False)
     """How many workers decode next to each other: those of `machine`, when the model was loaded."""
     teams: Teams = field(init=False)
+    idle: dict[DecodeOptions, tuple[OutputLayer, Run]] = field(init=False, default_factory=dict)
+    """Decoding runs of closed sessions, and their output layers, for the next session with these options."""
     _directions: dict[LanguageOptions, Direction] = field(init=False, default_factory=dict)  # those asked for so far
     _layers: dict[OutputLayerOptions, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another

@@ -28,7 +28,7 @@ class ForwardPass:
 
 
 class Run:
-    """One decoding run, step by step. For one thread at a time, but for `cancel`."""
+    """One decoding run, step by step. For one thread at a time, except for `cancel`."""
 
     def __init__(self, model: Decoding, output_layer: OutputLayer, search: Search, schedule: Schedule) -> None:
         self.model, self.layer, self.search, self.schedule = model, output_layer.open(), search, schedule
@@ -36,9 +36,20 @@ class Run:
         """The requests in flight, by index."""
         self.rows = Rows.empty()
         """Their live hypotheses."""
+        self.most_requests = 0
+        """The largest number of requests in flight so far."""
         self._forward = ForwardPass(model, self.layer)
-        self._decodes = getattr(search, "decodes", lambda request, forward: False)  # a search may leave it out
         self._cancelled: deque[int] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are in flight or waiting."""
+        return self.schedule.busy
+
+    @property
+    def requests(self) -> list[int]:
+        """The requests that are not done."""
+        return list(self.flight)
 
     def step(self, *, to_end: bool = False) -> Finished:
         """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done.
@@ -49,9 +60,12 @@ class Run:
             self._drop()
         if entering := self.schedule.refill():
             self.flight.update((request.index, request) for request in entering)
-            alone = len(self.flight) == 1 and (to_end or self.schedule.whole)
-            if alone and self._decodes(entering[0], self._forward):
-                return self._decode(entering[0])
+            self.most_requests = max(self.most_requests, len(self.flight))
+            if len(self.flight) == 1 and (to_end or self.schedule.whole):
+                decode = getattr(self.search, "decode", None)  # a search may leave it out
+                hypotheses = decode(entering[0], self._forward) if decode else None
+                if hypotheses is not None:
+                    return self._leave_alone(entering[0], hypotheses)
             state = self.model.admit(entering)
             self.layer.admit(entering)
             self.rows = self.rows.extend(self.search.begin(entering, state))
@@ -64,14 +78,13 @@ class Run:
         self.model.retain(self.rows.state)
         if not result.finished:
             return []
-        finished = [(self.flight[index], found) for index, found in result.finished.items()]
+        finished = [(self.flight[index], hypotheses) for index, hypotheses in result.finished.items()]
         self._evict(result.finished)
         return finished
 
-    def _decode(self, request: Request) -> Finished:
-        """All steps of the one request in flight, which has not begun, in one call of the search."""
+    def _leave_alone(self, request: Request, hypotheses: list[Hypothesis]) -> Finished:
+        """Record that the one request in flight took all its steps in one call of the search."""
         self.schedule.select(self.rows)
-        hypotheses = self.search.decode(request, self._forward)
         self.rows = self.schedule.apply(StepResult(self.rows, {request.index: hypotheses}))
         self.flight.clear()
         return [(request, hypotheses)]
@@ -109,4 +122,4 @@ def decode(
     """Run until the schedule has no work; yields (request index, its hypotheses, best first) as they are done."""
     run = Run(model, output_layer, search, schedule)
     while schedule.busy:
-        yield from ((request.index, found) for request, found in run.step())
+        yield from ((request.index, hypotheses) for request, hypotheses in run.step())

@@ -1,8 +1,9 @@
 """A session: requests are submitted, stepped and cancelled while others are decoded.
 
-A server is a session that never ends; a batch is one for several workers (decoding/known.py). Requests with different
-options are decoded in different lanes (decoding/lanes.py), each of which takes a step in every round. An answer does
-not depend on when its request came, on other requests, on cancellations or on the number of threads.
+A server is a session that never ends; a batch is one whose requests are all known, and `Translator.translate` a loop
+over its steps. Requests with different options are decoded in different lanes (decoding/lanes.py), each of which takes
+a step in every round. An answer does not depend on when its request came, on other requests, on cancellations or on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import Condition, Lock, Thread, current_thread, get_ident
-from time import monotonic
 from typing import Any, Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
-from sharpbeam.decoding.lanes import Lane, Worker, of_request
+from sharpbeam.decoding.lanes import Lane, Worker, lane_options, request_options
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Finished
 from sharpbeam.decoding.phrases import for_phrases
@@ -59,7 +59,7 @@ class Session(Generic[T]):
         self.options = options or replace(self.loaded.options, schedule=ONLINE)
         """Defaults of requests, and the schedule."""
         self._lanes: tuple[Lane, ...] = ()  # immutable, since workers read it without the lock
-        self._lane_of: dict[tuple[object, ...], Lane] = {}  # by the options of its requests
+        self._lane_of: dict[DecodeOptions, Lane] = {}  # by its options
         self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight, by index
         self._pending = 0  # number of unfinished handles
         self._numbers = itertools.count()
@@ -70,7 +70,7 @@ class Session(Generic[T]):
         self._process = 0  # the one that its threads are in, while it has some
         self._stepping: set[int] = set()  # the threads of workers
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
-        self._kept = ExitStack()  # closes what the threads borrowed
+        self._teams: AbstractContextManager[Sequence[AbstractContextManager[None]]] | None = None  # of the threads
         self._lock = Lock()
         self._changed = Condition(self._lock)  # new requests, none left, sealed, or closed
         self._opening = Lock()
@@ -121,8 +121,8 @@ class Session(Generic[T]):
         the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
         `glossary` is that of `Translator.translate`. Raises InputError or OptionError if it cannot be decoded.
         """
-        same: Any = {"target_prefix": target_prefix, "glossary": glossary, "priority": priority, "options": options}
-        (handle,) = self.submit_all([text], **same, **keywords)
+        common: Any = {"target_prefix": target_prefix, "glossary": glossary, "priority": priority, "options": options}
+        (handle,) = self.submit_all([text], **common, **keywords)
         return handle
 
     def submit_all(
@@ -137,22 +137,23 @@ class Session(Generic[T]):
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
-        chosen, terms = of_request(self.options, options, keywords), Glossary.of(glossary)
+        chosen, terms = request_options(self.options, options, keywords), Glossary.of(glossary)
         chosen = chosen if terms is None else for_phrases(chosen)
         lane = self._lane(chosen)
         inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers, terms)
         if inputs:
-            lane.check_languages(inputs[0].direction.languages)
-        handles: list[Handle[T]] = [Handle(self, given, chosen, priority) for given in inputs]
-        asked = [(handle, handle._given.request) for handle in handles if handle._given.request is not None]
+            lane.layer.check_languages(inputs[0].direction.languages)
+        handles: list[Handle[T]] = [Handle(self, each, chosen.search, priority) for each in inputs]
+        parts = [(handle, each.request, 0) for handle, each in zip(handles, inputs, strict=True) if each.request]
         with self._lock:
             if self._closed or self._sealed:
                 raise InputError(f"the session is {'closed' if self._closed else 'sealed'}; it takes no more requests.")
-            self._add(lane, [(handle, request, 0) for handle, request in asked], priority)
-            self._pending += len(asked)
-        for handle in handles:
-            if handle._given.request is None:
-                handle._end()
+            self._add(lane, parts, priority)
+            self._pending += len(parts)
+        if len(parts) < len(handles):
+            for handle, each in zip(handles, inputs, strict=True):
+                if each.request is None:  # an empty text
+                    handle._end()
         return handles
 
     def prepare(self) -> None:
@@ -163,8 +164,9 @@ class Session(Generic[T]):
         """Declare that no more requests will come: then one native call may take several steps."""
         with self._lock:
             self._sealed = True
-            for lane in self._lanes:  # a lane that completes alternatives still gets requests
-                lane.plan.queue.final = not any(other.completion is lane for other in self._lanes)
+            completing = [lane.completion for lane in self._lanes]  # these still get requests
+            for lane in self._lanes:
+                lane.plan.queue.final = lane not in completing
             self._changed.notify_all()
 
     def step(self) -> list[Handle[T]]:
@@ -181,32 +183,33 @@ class Session(Generic[T]):
         with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
             return [handle for worker in tuple(self._workers) for handle in self._step(worker, team, to_end=to_end)]
 
-    def _step_for(self, handle: Handle[T], end: float | None) -> None:
-        """Step until `handle` is done or the clock (`time.monotonic`) is at `end`, unless another thread does.
-
-        What else finishes meanwhile is left to an iterator of `run` in this thread, if there is one.
-        """
-        check_process(self._process)
-        while not handle.done() and (end is None or monotonic() < end):
-            if self._threads or self._runner not in (None, get_ident()):
-                if get_ident() in self._stepping:
-                    raise InputError(
-                        f"the answer of {handle.text[:40]!r} is waited for in a callback, in the thread that would "
-                        "decode it; add a callback to that request, or wait in another thread."
-                    )
-                return
-            done = self._step_all(to_end=end is None and self._pending == 1)
-            self._late += done if self._runner is not None else []
-
     def run(self) -> Generator[Handle[T], None, None]:
         """Take steps until every request is done; yields handles as they finish.
 
         Uses as many threads as there is work for. Closing the iterator stops them; what is in flight stays so.
         """
         check_process(self._process)
+        workers = self._useful_workers() if self.loaded.workers > 1 else 1
+        with self.loaded.teams.lend(workers) as teams:
+            steps = self._steps(0, 1, teams[0], lambda: not self._pending) if workers == 1 else self._together(teams)
+            self._runner = get_ident()
+            try:
+                for handle in steps:
+                    yield handle
+                    while self._late:
+                        yield self._late.pop(0)
+            finally:
+                steps.close()
+                self._runner = None
+
+    def _useful_workers(self) -> int:
+        """How many workers there is work for, at least as many as are at work."""
         workers = min(self.loaded.workers, sum(lane.plan.workers for lane in self._lanes))
-        workers = max(workers, *(number + 1 for number, worker in enumerate(self._workers) if worker.busy), 0)
-        stopped = False
+        return max(workers, *(number for number, worker in enumerate(self._workers, 1) if worker.busy), 1)
+
+    def _together(self, teams: Sequence[AbstractContextManager[None]]) -> Generator[Handle[T], None, None]:
+        """Steps of a worker for each of `teams`, in threads; yields handles as they finish."""
+        stopped, workers, self._process = False, enumerate(teams), os.getpid()
 
         def stop() -> None:
             nonlocal stopped
@@ -214,24 +217,15 @@ class Session(Generic[T]):
                 stopped = True
                 self._changed.notify_all()
 
-        numbers = iter(range(workers))
-        self._process = os.getpid() if workers > 1 else self._process
-        with self.loaded.teams.lend(workers) as teams:
+        def work() -> Iterator[Handle[T]]:
+            number, team = next(workers)
+            return self._steps(number, len(teams), team, lambda: stopped or not self._pending)
 
-            def work() -> Iterator[Handle[T]]:
-                return self._steps(next(numbers), workers, teams.pop(), lambda: stopped or not self._pending)
-
-            with closing(run_workers(work, stop, workers)) as done:
-                self._runner = get_ident()
-                try:
-                    for handle in done:
-                        yield handle
-                        while self._late:
-                            yield self._late.pop(0)
-                finally:
-                    self._runner = None
-                    if not (self._threads or lost(self._process)):
-                        self._process = 0
+        try:
+            yield from run_workers(work, stop, len(teams))
+        finally:
+            if not (self._threads or lost(self._process)):
+                self._process = 0
 
     def start(self, workers: int = 0) -> None:
         """Start `workers` threads that take the steps until the session is closed; 0 = the threads of the model.
@@ -242,8 +236,8 @@ class Session(Generic[T]):
         if self._threads:
             raise InputError("the session is started already; close it, and open another one.")
         count, self._process = workers or self.loaded.workers, os.getpid()
-        teams = self._kept.enter_context(self.loaded.teams.lend(count))
-        for number, team in enumerate(teams):
+        self._teams = self.loaded.teams.lend(count)
+        for number, team in enumerate(self._teams.__enter__()):
             thread = Thread(target=self._serve, args=(number, count, team), name=f"sharpbeam-{number}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -257,14 +251,28 @@ class Session(Generic[T]):
             for lane in self._lanes:
                 lane.plan.queue.close()
             self._changed.notify_all()
-        if current_thread() not in self._threads:  # a thread cannot join itself in a callback
+        if self._threads and current_thread() not in self._threads:  # a thread cannot join itself in a callback
             for thread in self._threads:
                 thread.join()
-        self._kept.close()
-        for handle in self._unfinished():
+        with self._lock:
+            unfinished = set(self._handles.values())
+        for handle in unfinished:
             handle.cancel()
-        for worker in self._workers:
-            worker.close()
+        with self._lock:
+            for worker in self._workers:
+                worker.close()
+            teams, self._teams = self._teams, None
+        if teams is not None:
+            teams.__exit__(None, None, None)
+
+    def renew(self) -> bool:
+        """Take requests again after `seal`, all of which are done, and count the work of the open searches.
+
+        False if the session should be closed instead: it has unfinished requests, or runs that would answer otherwise
+        or hold much memory.
+        """
+        self._sealed = False
+        return not self._pending and all(worker.renew() for worker in self._workers)
 
     def _serve(self, number: int, workers: int, team: AbstractContextManager[None]) -> None:
         """Body of a thread of the session."""
@@ -272,14 +280,12 @@ class Session(Generic[T]):
             for _ in self._steps(number, workers, team, lambda: False):
                 pass
         except BaseException as error:
-            for handle in self._unfinished():  # no caller may wait forever
-                self._drop(handle)
-                handle._end(error)
+            self._fail(tuple(self._handles), error)  # no caller may wait forever
             raise
 
     def _steps(
         self, number: int, workers: int, team: AbstractContextManager[None], ended: Callable[[], bool]
-    ) -> Iterator[Handle[T]]:
+    ) -> Generator[Handle[T], None, None]:
         """Steps of one of `workers` workers until `ended`; yields handles as they finish."""
         worker = self._worker(number, workers)
         self._stepping.add(get_ident())
@@ -303,10 +309,6 @@ class Session(Generic[T]):
             done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
         return done
 
-    def _unfinished(self) -> set[Handle[T]]:
-        with self._lock:
-            return set(self._handles.values())
-
     def _worker(self, number: int, workers: int) -> Worker:
         with self._lock:
             while len(self._workers) <= number:
@@ -317,25 +319,25 @@ class Session(Generic[T]):
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""
-        key = (options.search, options.sampling, options.output)
+        options = lane_options(self.options, options)
         with self._opening:  # reading an output layer may take seconds, during which other lanes run
-            lane = self._lane_of.get(key)
+            lane = self._lane_of.get(options)
             if lane is None:
-                self._lane_of = {known: old for known, old in self._lane_of.items() if old in self._lanes}
-                lane = self._lane_of[key] = Lane(self.loaded, options)
+                self._lane_of = {key: other for key, other in self._lane_of.items() if other in self._lanes}
+                lane = self._lane_of[options] = Lane(self.loaded, options)
         if lane.expands and lane.completion is None:
             lane.completion = self._lane(lane.completed)
         return lane
 
-    def _add(self, lane: Lane, asked: list[tuple[Handle[T], Request, int]], priority: int) -> None:
+    def _add(self, lane: Lane, parts: list[tuple[Handle[T], Request, int]], priority: int) -> None:
         """Add requests to a queue, each with its handle and the index of its alternative. The lock is held."""
-        for handle, request, part in asked:
+        for handle, request, part in parts:
             self._handles[request.index] = handle
             handle._parts[request.index] = (lane, part)
         if lane not in self._lanes:
             many = len(self._lanes) >= MOST_LANES
             self._lanes = (*(old for old in self._lanes if not many or old.plan.queue.unfinished), lane)
-        lane.plan.add([request for _, request, _ in asked], priority)
+        lane.plan.add([request for _, request, _ in parts], priority)
         self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
@@ -350,7 +352,7 @@ class Session(Generic[T]):
                 if lane.expands:
                     self._complete(lane, handle, request, hypotheses)
                     continue
-                handle._found[part : part + 1] = hypotheses  # all, or the one of an alternative
+                handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
                 if not handle._parts:
                     done.append(handle)
                     self._leave()
@@ -362,13 +364,13 @@ class Session(Generic[T]):
         """Submit a request to complete each of `beginnings`, as a longer prefix. The lock is held."""
         # If no token was allowed after the prefix, the search completes the request as it is.
         prefixes: list[Prefix | None] = [Prefix.of(hypothesis) for hypothesis in beginnings] or [request.prefix]
-        handle._found = [MISSING] * len(prefixes)
+        handle._hypotheses = [MISSING] * len(prefixes)
         parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
         assert lane.completion is not None
         self._add(lane.completion, [(handle, part, n) for n, part in enumerate(parts)], handle.priority)
         lane.completion.plan.queue.final = self._sealed and not lane.plan.queue.unfinished
 
-    def _fail(self, requests: list[int], error: BaseException) -> list[Handle[T]]:
+    def _fail(self, requests: Sequence[int], error: BaseException) -> list[Handle[T]]:
         """End the handles of `requests` with an error."""
         failed = list({self._handles[index]: None for index in requests if index in self._handles})
         for handle in failed:
@@ -380,18 +382,13 @@ class Session(Generic[T]):
         """Drop the requests of a handle, waiting or in flight."""
         with self._lock:
             parts, handle._parts = handle._parts, {}
-            for index in parts:
+            for index, (lane, _) in parts.items():
                 del self._handles[index]
+                if not lane.plan.queue.cancel(index):
+                    for worker in self._workers:
+                        worker.cancel(lane, index)
             if parts:
                 self._leave()
-        for index, (lane, _) in parts.items():
-            if not lane.plan.queue.cancel(index):
-                for worker in self._workers:
-                    worker.cancel(lane, index)
-
-    def _peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
-        """`Run.peek` of a request; None if it is not in flight."""
-        return next(filter(None, (worker.peek(lane, request) for worker in tuple(self._workers))), None)
 
     def _leave(self) -> None:
         """Count a handle that ended. The lock is held."""

@@ -6,16 +6,17 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from sharpbeam.decoding.inputs import encode_texts
-from sharpbeam.decoding.lanes import one_beam_search
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.results import Answer, hypothesis_answer
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.interface import Choice, Outcome
+from sharpbeam.search.native import NativeSearch
 
 MARKS = {"lives": "+", "finished": "=", "width": " ", "threshold": "<", "banned": "x"}
 LEGEND = "+ lives     = finished   (blank) no place on the beam   < below the threshold   x not allowed"
@@ -132,12 +133,11 @@ def trace(loaded: LoadedModel, text: str, target_prefix: str | None, options: De
     Raises InputError for an empty text.
     """
     options = options.changed(return_scores=True)
-    (given,) = encode_texts(loaded, [text], target_prefix, options)
-    setup = one_beam_search(loaded, "a trace", [] if given.request is None else [given.request], options)
-    search, recorder = setup.make_search(), Recorder(loaded.target.piece)
+    requests, lane = requests_of(loaded, [text], target_prefix, options), beam_lane(loaded, options, "a trace")
+    search, recorder = cast(NativeSearch, lane.search()), Recorder(loaded.target.piece)
     search.watch(recorder)
-    schedule = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint).schedule()
-    ((_, hypotheses),) = decode(loaded.model.open(), setup.layer, search, schedule)
-    pieces = tuple(loaded.source.piece(token) for token in setup.requests[0].source.tolist())
+    schedule = Plan(requests, options.schedule, options.search.most_rows, 1, loaded.footprint).schedule()
+    ((_, hypotheses),) = decode(loaded.model.open(), lane.usable, search, schedule)
+    pieces = tuple(loaded.source.piece(token) for token in requests[0].source.tolist())
     answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in hypotheses)
     return Trace(text, pieces, recorder.steps, recorder.why, answers, options.search.beam_size)

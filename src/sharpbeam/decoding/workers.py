@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
@@ -86,6 +86,9 @@ def check_process(process: int) -> None:
         )
 
 
+_ALONE = nullcontext((nullcontext(),))
+
+
 class Teams:
     """The threads of a model that are not workers. They are kept for the next run and sleep until then."""
 
@@ -94,20 +97,23 @@ class Teams:
         self._idle: list[Team] = []
         self._lock = Lock()
 
-    @contextmanager
-    def lend(self, workers: int) -> Iterator[list[Team]]:
+    def lend(self, workers: int) -> AbstractContextManager[Sequence[AbstractContextManager[None]]]:
         """A team for each of `workers` threads, all of one size; all runs together have no more than all threads.
 
         A single worker gets every thread. If there are as many workers as threads, or all threads are already lent,
         a worker runs alone.
         """
+        return _ALONE if self._threads == workers == 1 else self._lend(workers)
+
+    @contextmanager
+    def _lend(self, workers: int) -> Iterator[Sequence[Team]]:
         with self._lock:
             free = self._threads - self._lent - workers
             size = 1 + min(max(0, free) // max(1, workers), MOST - 1)
             teams = [self._take(size) for _ in range(workers)]
             self._lent += workers * size
         try:
-            yield list(teams)
+            yield tuple(teams)
         finally:
             with self._lock:
                 self._lent -= workers * size

@@ -168,6 +168,11 @@ class DecodeOptions(Schema):
                 search.max_score_ratio is None, "max_score_ratio", f"left out {why}; give a max_score_margin"
             )
 
+    def __hash__(self) -> int:
+        """A hash of the options that differ most, since a hash of all takes longer than a call of the core."""
+        search, languages = self.search, self.languages
+        return hash((search.beam_size, search.max_length, self.output.output_layer, languages.target_language))
+
     @classmethod
     def of(cls, **names: Unpack[DecodeKeywords]) -> DecodeOptions:
         """Options by name, the fields of all groups side by side; raises OptionError."""

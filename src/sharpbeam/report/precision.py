@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from sharpbeam.decoding.forced import feed, padded
-from sharpbeam.decoding.inputs import encode_texts
-from sharpbeam.decoding.lanes import one_beam_search
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import InputError
@@ -57,7 +57,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
     targets = [references[i] for i in places] if references else []
     length = min(LONGEST, loaded.options.search.max_length)
     options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
-    requests = [line.request for line in encode_texts(loaded, lines, None, options) if line.request is not None]
+    requests = requests_of(loaded, lines, None, options)
     answers = _greedy(loaded, loaded.model, requests, options)
     own = _bleu(loaded, answers, targets) if targets else None
     evidence, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
@@ -77,8 +77,8 @@ def check_precision(model: str | Path, texts: Sequence[str] = (), references: Se
 
 def _greedy(loaded: LoadedModel, model: Model, requests: list[Request], options: DecodeOptions) -> dict[int, Ids]:
     """Greedy answers of `model` with the exact layer, by request; with eos where it was reached."""
-    setup = one_beam_search(loaded, "a check", requests, options)
-    run = decode(model.open(), setup.layer, setup.make_search(), FixedBatches(RequestQueue(requests)))
+    lane = beam_lane(loaded, options, "a check")
+    run = decode(model.open(), lane.usable, lane.search(), FixedBatches(RequestQueue(requests)))
     answers = {}
     for index, (best, *_) in run:
         ended = len(best.token_log_probs) > len(best.tokens)

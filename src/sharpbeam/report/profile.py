@@ -17,6 +17,8 @@ from typing import Any
 from sharpbeam import _core
 from sharpbeam.api.generator import Generator
 from sharpbeam.api.translator import Translator
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loading import find_models, task_of
 from sharpbeam.decoding.loop import decode
 from sharpbeam.fit.texts import sample_of
@@ -125,22 +127,23 @@ def profile(
     kind = Translator if task_of(folders[0]) == "translation" else Generator
     user = kind(folders, machine=dataclasses.replace(machine, isa="profiled", threads=1))
     options, loaded = (options or user.defaults).changed(**keywords), user.loaded
-    setup = user.setup(sample_of(loaded)[:sentences] if texts is None else texts, options)
+    requests = requests_of(loaded, sample_of(loaded)[:sentences] if texts is None else texts, None, options)
+    lane = beam_lane(loaded, options, "a profile")
     for _ in range(2):
         clock = _Clock()
         run = clock.watch(loaded.model.open(), admit="encoder", step="decoder")
-        layer = clock.watch(setup.layer.open(), topk="output layer", log_prob="output layer")
-        search: Any = setup.make_search()
-        search.decodes = lambda *_: False  # a request's whole search in one call would hide the encoder
-        plan = Plan(setup.requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
+        layer = clock.watch(lane.usable.open(), topk="output layer", log_prob="output layer")
+        search: Any = lane.search()
+        search.decode = None  # a request's whole search in one call would hide the encoder
+        plan = Plan(requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
         opened: Any = SimpleNamespace(open=lambda layer=layer: layer)
         for _ in decode(run, opened, search, plan.schedule()):
             pass
         parts = clock.parts()
-    work, requests = search.work, len(setup.requests)
+    work = search.work
     chosen = loaded.layer_name(options), loaded.machine.compute_type, options.search.beam_size
     seconds = sum(part.seconds for part in parts)
-    return ProfileReport(model, *chosen, _core.table_name(), requests, work.steps, work.expansions, seconds, parts)
+    return ProfileReport(model, *chosen, _core.table_name(), len(requests), work.steps, work.expansions, seconds, parts)
 
 
 class _Clock:

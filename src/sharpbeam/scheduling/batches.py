@@ -20,6 +20,11 @@ class FixedBatches:
         self._live: set[int] = set()
 
     @property
+    def final(self) -> bool:
+        """Whether no more requests will come."""
+        return self._queue.final
+
+    @property
     def busy(self) -> bool:
         """Whether requests are in flight or waiting, and the run was not called off."""
         return bool(self._live or len(self._queue)) and not self._queue.closed

@@ -21,6 +21,10 @@ class Schedule(Protocol):
         several steps. Asked after `select`.
         """
 
+    @property
+    def final(self) -> bool:
+        """Whether no more requests will come."""
+
     def refill(self) -> Sequence[Request]:
         """The requests that enter now; often none."""
 

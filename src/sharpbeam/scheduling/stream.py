@@ -70,6 +70,11 @@ class Stream:
         self._limited = False  # whether requests waited in the last step, or may wait in the next ones
 
     @property
+    def final(self) -> bool:
+        """Whether no more requests will come."""
+        return self._queue.final
+
+    @property
     def busy(self) -> bool:
         """Whether requests are in flight or waiting, and the run was not called off."""
         return bool(self._flight or len(self._queue)) and not self._queue.closed

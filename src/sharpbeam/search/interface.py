@@ -51,13 +51,12 @@ class Search(Protocol):
         it returns must be handles that `forward.step` has given in this step.
         """
 
-    def decodes(self, request: Request, forward: Forward) -> bool:
-        """Whether `decode` can take all steps of a request that is alone and has not begun; may be left out."""
-        return False
+    def decode(self, request: Request, forward: Forward) -> list[Hypothesis] | None:
+        """Take all steps of a request that is alone and has not begun, and return its hypotheses, best first.
 
-    def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
-        """The hypotheses of a request that is alone, best first: it enters and leaves the runs of `forward` too."""
-        raise NotImplementedError
+        It enters and leaves the runs of `forward` too. None if the search needs single steps; may be left out.
+        """
+        return None
 
     def cancel(self, request: int) -> None:
         """Forget a request in flight without an answer; the caller removes its rows before the next step.

@@ -28,7 +28,7 @@ class NativeSearch:
     """The search in the core: beam, sampling or expansion."""
     rows_each = 1
     """Rows that a request begins with."""
-    _decodes = False
+    _decodes = False  # whether all steps of a request can be one call
     takes_phrases = False
     """Whether the answers of a request have its phrases."""
 
@@ -96,17 +96,13 @@ class NativeSearch:
         rows = Rows(request, state, token, node, length, score)
         return StepResult(rows, {} if finished is None else self._close(finished))
 
-    def decodes(self, request: Request, forward: Forward) -> bool:
-        """Whether `decode` is there: nothing of the request runs in Python, or is watched."""
-        plain = self._decodes and not request.phrases and self._observer is None
-        return plain and forward.native is not None
-
-    def decode(self, request: Request, forward: Forward) -> list[Hypothesis]:
-        """The hypotheses of `request`, best first, if nothing else is in flight and all of `forward` is native.
+    def decode(self, request: Request, forward: Forward) -> list[Hypothesis] | None:
+        """The hypotheses of a request that is alone, best first; None if a part of it is Python's, or is watched.
 
         It enters and leaves the runs of model and output layer too; after an error these must not be used again.
         """
-        assert forward.native is not None and self.rows_each == 1
+        if forward.native is None or not self._decodes or request.phrases or self._observer is not None:
+            return None
         model, layer = forward.native
         prefix, languages = request.prefix or _NO_PREFIX, request.languages
         finished, counts = self._core.decode(

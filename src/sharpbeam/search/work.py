@@ -44,10 +44,11 @@ class Work:
 
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
-        reason = self.reason or other.reason
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.reason = reason
+        self.count(other.steps, other.expansions, other.request_steps, other.model_rows, other.sub_cubes, other.settled)
+        self.requests += other.requests
+        self.saved_steps += other.saved_steps
+        self.python_steps += other.python_steps
+        self.reason = self.reason or other.reason
 
 
 _COUNTS = tuple(each.name for each in fields(Work) if each.name != "reason")

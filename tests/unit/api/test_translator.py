@@ -16,6 +16,7 @@ import pytest
 
 from sharpbeam import Generator, InputError, MachineOptions, ModelError, OptionError, Scorer, Translation, Translator
 from sharpbeam.decoding.forced import force
+from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.loading import find_model
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 from sharpbeam.output_layers.interface import RowLayer
@@ -132,7 +133,7 @@ def test_a_saved_model_says_the_same(native: Translator, tiny_model: Path, tmp_p
 def test_search_score_is_forced_score(translator: Translator, texts: list[str]) -> None:
     parts = translator.loaded
     found = translator.translate(texts, length_penalty=0.7, **OPTIONS)
-    requests = translator.setup(texts, DecodeOptions()).requests
+    requests = requests_of(parts, texts, None, DecodeOptions())
     ids = {parts.target.piece(i): i for i in range(len(parts.target))}
     targets = {}
     for index, translation in enumerate(found):

@@ -15,8 +15,10 @@ from unit.search.test_beam import toy_log_probs
 from unit.search.test_prefix import with_prefixes
 
 from sharpbeam import MachineOptions, OptionError, Translator
-from sharpbeam.decoding.known import decode_texts
-from sharpbeam.decoding.results import Answer
+from sharpbeam.decoding.inputs import Prefixes
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.decoding.session import Session
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions, SearchOptions
 from sharpbeam.options.search import LONGEST
 from sharpbeam.types import Request
@@ -26,8 +28,15 @@ def run(model: ToyModel, output_layer: ToyLayer, requests: list[Request], option
     loaded, plan = toy_loaded(model, output_layer), ScheduleOptions(schedule=schedule, max_rows=20)
     prefixes = [None if r.prefix is None else " ".join(map(str, r.prefix.token.tolist())) for r in requests]
     texts = toy_texts(requests)
-    found = dict(decode_texts(loaded, texts, DecodeOptions(search=options, schedule=plan), prefixes))
-    return {request.index: found[place].hypotheses for place, request in enumerate(requests)}
+    answers = decode(loaded, texts, DecodeOptions(search=options, schedule=plan), prefixes)
+    return {request.index: answer.hypotheses for request, answer in zip(requests, answers, strict=True)}
+
+
+def decode(loaded: LoadedModel, texts: list[str], options: DecodeOptions, prefixes: Prefixes) -> list[Translation]:
+    with Session[Translation](loaded, options) as session:
+        handles = session.submit_all(texts, target_prefix=prefixes)
+        session.seal()
+        return [handle.result() for handle in handles]
 
 
 def ids(answer: Answer) -> tuple[int, ...]:
@@ -87,8 +96,8 @@ def test_where_no_word_is_allowed_the_prefix_is_the_answer() -> None:
     search = SearchOptions(
         return_alternatives=True, num_hypotheses=3, beam_size=2, no_repeat_ngram_size=1, max_length=9
     )
-    ((_, found),) = decode_texts(loaded, ["3 4"], DecodeOptions(search=search), "0 1 3 4")
-    assert [h.text for h in found.hypotheses] == ["0 1 3 4"]
+    (answer,) = decode(loaded, ["3 4"], DecodeOptions(search=search), "0 1 3 4")
+    assert [h.text for h in answer.hypotheses] == ["0 1 3 4"]
 
 
 def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sharpbeam import OptionError, Translator
 from sharpbeam.decoding.attention import LEAST, of_text
-from sharpbeam.decoding.inputs import encode_texts
+from sharpbeam.decoding.inputs import encode_texts, requests_of
 from sharpbeam.options.decode import DecodeOptions
 
 LANGUAGES = {"languages": {"aa": 9, "bb": 10}, "source_language": "aa", "target_language": "bb"}
@@ -61,9 +61,9 @@ def test_a_run_begins_with_the_language_as_a_translation_does(
     make_transformer: Callable[..., Path], sentences: list[str]
 ) -> None:
     translator = Translator(make_transformer(target_tag=True, **LANGUAGES))
-    setup = translator.setup(["", *sentences[:2]], DecodeOptions.of(max_length=6))
-    assert [request.index for request in setup.requests] == [1, 2]
-    assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in setup.requests)
+    requests = requests_of(translator.loaded, ["", *sentences[:2]], None, DecodeOptions.of(max_length=6))
+    assert [request.index for request in requests] == [1, 2]
+    assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in requests)
 
 
 def test_where_sources_have_no_eos_none_is_counted(

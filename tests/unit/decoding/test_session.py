@@ -427,7 +427,7 @@ def test_memory_bounds_all_lanes_of_a_session_together() -> None:
         while session.pending:
             session.step()
             (worker,) = session._workers
-            most = max(most, sum(len(run.run.rows) for run in worker.runs.values()))
+            most = max(most, sum(len(run.rows) for run in worker.runs.values()))
         row = 1000 + 2 * 3 * 40  # with its candidates
         assert 20 < most <= 40_000 / row + 2 * 3  # one request of each lane always runs
         assert all(handle.exception() is None for handle in handles)

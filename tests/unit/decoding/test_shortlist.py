@@ -13,6 +13,7 @@ from support.searches import hypotheses
 
 from sharpbeam import Translator
 from sharpbeam.decoding.forced import force_all
+from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.shortlist import Shortlist
@@ -44,7 +45,7 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
 
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
     choices = DecodeOptions.of(beam_size=3, max_length=10, output_layer="shortlist")
-    requests = translator.setup(sentences[:30], choices).requests
+    requests = requests_of(translator.loaded, sentences[:30], None, choices)
     found = hypotheses(translator, sentences[:30], choices)
     eos = translator.loaded.model.eos_id
     targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in found.items()}

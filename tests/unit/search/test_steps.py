@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sharpbeam import MachineOptions, ModelError, Translator
-from sharpbeam.decoding.lanes import Setup
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loop import ForwardPass, decode
 from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.options.decode import DecodeOptions
@@ -47,14 +48,17 @@ class InPython:
         return (lambda: InPython(found())) if name == "open" else found
 
 
-def answers(translator: Translator, setup: Setup, layer: OutputLayer, choices: DecodeOptions, python: bool) -> Answers:
-    model = translator.loaded.model
+def answers(
+    translator: Translator, texts: list[str], layer: OutputLayer, choices: DecodeOptions, python: bool
+) -> Answers:
+    loaded, model = translator.loaded, translator.loaded.model
     run = InPython(model).open() if python else model.open()  # type: ignore
     if python and not isinstance(layer, PreviewLayer):  # the core asks that one itself, for exact normalizers
         layer = InPython(layer)  # type: ignore
-    search = setup.make_search()
+    search = beam_lane(loaded, choices, "a test").search()
     assert isinstance(search, BeamSearch)
-    plan = Plan(setup.requests, choices.schedule, choices.search.most_rows, 1, translator.loaded.footprint)
+    requests = requests_of(loaded, texts, None, choices)
+    plan = Plan(requests, choices.schedule, choices.search.most_rows, 1, loaded.footprint)
     return dict(decode(run, layer, search, plan.schedule())), search.work
 
 
@@ -104,9 +108,8 @@ def test_native_steps_equal_steps_through_python(
         for schedule in SCHEDULES:
             options = {"beam_size": 3, "num_hypotheses": 2, "max_length": 14, "min_length": 2, **schedule}
             choices = DecodeOptions.of(**options)
-            setup = translator.setup(sentences[:9], choices)
-            whole = answers(translator, setup, layer, choices, python=False)
-            assert whole == answers(translator, setup, layer, choices, python=True), (name, schedule)
+            whole = answers(translator, sentences[:9], layer, choices, python=False)
+            assert whole == answers(translator, sentences[:9], layer, choices, python=True), (name, schedule)
         told.add(str(whole[0]))
         found = [one for each in whole[0].values() for one in each]
         said[name] = {word for one in found for word in one.tokens}
@@ -125,18 +128,16 @@ def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None
     choices = DecodeOptions.of(beam_size=3, max_length=14, min_length=9)
     weight, bias = (np.array(array) for array in translator.loaded.model.output())
     bias[7] = np.inf
-    setup = translator.setup(sentences[:4], choices)
     with pytest.raises(ModelError, match=r"request \d+: after 0 tokens .* NaN or \+inf"):
-        answers(translator, setup, ExactLayer.build(weight, bias).unnormalized(), choices, python=False)
+        answers(translator, sentences[:4], ExactLayer.build(weight, bias).unnormalized(), choices, python=False)
 
 
 def test_a_layer_of_another_width_is_refused(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=1))
     choices = DecodeOptions.of(beam_size=3)
     narrow = ExactLayer.build(np.zeros((200, 8), np.float32), np.zeros(200, np.float32))
-    setup = translator.setup(sentences[:2], choices)
     with pytest.raises(ValueError, match=r"the hidden vectors are \d+ wide; the layer takes 8"):
-        answers(translator, setup, narrow, choices, python=False)
+        answers(translator, sentences[:2], narrow, choices, python=False)
 
 
 RULES = [

@@ -1,4 +1,4 @@
-"""Texts that are all known are decoded without a session: the same answers, and one run for all calls alike."""
+"""Texts that are all known: a session of their own has the answers of an open one, and one run serves all calls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from sharpbeam import Translator
-from sharpbeam.decoding import lanes
-from sharpbeam.decoding.known import FEW_TEXTS, MOST_OPTIONS
+from sharpbeam.api.base import MOST_SESSIONS
+from sharpbeam.decoding.lanes import FEW_REQUESTS, MOST_IDLE
+from sharpbeam.decoding.loop import Run
 from sharpbeam.errors import OptionError
 from sharpbeam.search.native import NativeSearch
 
@@ -17,8 +18,8 @@ from sharpbeam.search.native import NativeSearch
 @pytest.fixture
 def opened(monkeypatch):
     runs = []
-    begin = lanes.LaneRun.__init__
-    monkeypatch.setattr(lanes.LaneRun, "__init__", lambda self, *given: runs.append(self) or begin(self, *given))
+    begin = Run.__init__
+    monkeypatch.setattr(Run, "__init__", lambda self, *parts: runs.append(self) or begin(self, *parts))
     return runs
 
 
@@ -41,10 +42,18 @@ def test_calls_with_the_same_options_share_a_run(tiny_model, sentences, opened):
     again = [translator.translate([text], beam_size=beam)[0] for text in sentences[:6] for beam in (1, 4)]
     assert once == again
     assert len(opened) == 2
-    for length in range(1, 2 * MOST_OPTIONS):
+    for _ in range(3):
+        with translator.session(beam_size=4) as session:
+            assert session.submit(sentences[0]).result() == once[1]
+    assert len(opened) == 3  # the sessions share one too
+    for length in range(1, 2 * MOST_SESSIONS):
         translator.translate(sentences[:1], max_length=length)
-    assert len(translator._known._idle) <= MOST_OPTIONS
-    translator.translate(sentences[: FEW_TEXTS + 1])
+    assert len(translator._sessions) <= MOST_SESSIONS
+    for length in range(1, 2 * MOST_IDLE):
+        with translator.session(max_length=length) as session:
+            session.submit(sentences[0]).result()
+    assert len(translator.loaded.idle) <= MOST_IDLE
+    translator.translate(sentences[: FEW_REQUESTS + 1])
     before = len(opened)
     translator.translate(sentences[:1])
     assert len(opened) == before + 1  # a run of many texts is not kept
@@ -94,7 +103,7 @@ def test_a_text_alone_is_one_call_of_the_core(tiny_model, sentences, beam, monke
     wanted = [translator.translate(sentences[:2], target_prefix=given) for given in (None, prefix)]
     calls = []
     decode = NativeSearch.decode
-    monkeypatch.setattr(NativeSearch, "decode", lambda self, *given: calls.append(self) or decode(self, *given))
+    monkeypatch.setattr(NativeSearch, "decode", lambda self, *parts: calls.append(self) or decode(self, *parts))
     monkeypatch.setattr(NativeSearch, "step", None)
     for given, answers in zip((None, prefix), wanted, strict=True):
         assert [translator.translate([text], target_prefix=given)[0] for text in sentences[:2]] == answers
