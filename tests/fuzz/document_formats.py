@@ -213,6 +213,10 @@ FORMATS: dict[str, tuple[Make, Callable[[Any], Any], tuple[str, ...]]] = {
     "odt": (partial(office_documents.open_text, say=words), office_documents.outside, ()),
     "xliff": (partial(string_files.xliff, say=words), string_files.xliff_kept, ()),
     "android": (partial(string_files.android, say=words), string_files.android_kept, ()),
+    "properties": (partial(string_files.properties, say=words), lambda out: [*string_files.properties_read(out)], ()),
+    "strings": (partial(string_files.strings, say=words), string_files.strings_kept, ()),
+    "arb": (partial(string_files.arb, say=words), string_files.arb_kept, ()),
+    "ass": (partial(string_files.ass, say=words), string_files.ass_kept, ()),
     "html": (page, _tags, ()),
     "xhtml": (page, _tags, ()),
 }
@@ -224,6 +228,10 @@ WHOLE: dict[str, Callable[[Any], Any]] = {  # with the text, which the decoder `
     "odt": office_documents.open_text_read,
     "xliff": string_files.xliff_read,
     "android": string_files.android_read,
+    "properties": string_files.properties_read,
+    "strings": string_files.strings_read,
+    "arb": json.loads,
+    "ass": string_files.ass_read,
 }
 
 

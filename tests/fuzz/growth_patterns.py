@@ -54,6 +54,10 @@ WRAP: dict[str, tuple[str, Callable[[str], str]]] = {  # a name: the format, and
     "po": ("po", _po),
     "json": ("json", lambda text: json.dumps(["Ab " + text], ensure_ascii=False)),
     "csv": ("csv", _csv),
+    "properties": ("properties", lambda text: f"a = Ab {text}"),
+    "strings": ("strings", lambda text: '"a" = "Ab ' + text.replace('"', '\\"') + '";'),
+    "arb": ("arb", lambda text: json.dumps({"a": "Ab {x} " + text}, ensure_ascii=False)),
+    "ass": ("ass", lambda text: f"[Events]\nFormat: Start, Text\nDialogue: 0:01,Ab {text}\n"),
     "xliff": ("xliff", lambda text: f"<xliff><segment><source>Ab {escape(text)}</source></segment></xliff>"),
     "android": ("android", lambda text: f"<resources><string>Ab {escape(text)}</string></resources>"),
 }

@@ -1,7 +1,8 @@
-"""Random files of texts for translators and programs, with odd but legal features, and what stays of them."""
+"""Random files of texts for translators, programs and films, with odd but legal features, and what stays of them."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ _HOLDERS = ("%s", "%1$d", "{name}", "${x}", "&amp;nbsp;", "")
 
 def _words(draw: random.Random, say: Say, most: int) -> str:
     """Words of which no two make a tag, whose place would be in a word."""
-    return say(draw, most).replace("x>y", "x > y")
+    return say(draw, most).replace("x>y", "xy")
 
 
 def _xml_text(draw: random.Random, say: Say) -> str:
@@ -148,3 +149,119 @@ def xliff_read(content: bytes) -> Any:
         if "".join(target.itertext()):
             assert _nodes(source, True)[1:] == _nodes(target, True)[1:]
     return _nodes(tree, True)
+
+
+def _value(draw: random.Random, say: Say, *odd: str) -> str:
+    """Words around placeholders and escapes."""
+    kinds = (*odd, "%s", "%1$@", "{0}", "{name}", _words(draw, say, 3))
+    parts = draw.choices(kinds, k=draw.randint(1, 4))
+    return " ".join([_words(draw, say, 2), *parts, "end"])
+
+
+def properties(draw: random.Random, say: Say) -> bytes:
+    odd = (r"\u00e9t\u00e9", r"\n", r"\tx", "\\\n    ", "it''s", r"C\:\\d", "= :", r"\ud83d\ude42")
+    lines = []
+    for number in range(draw.randint(1, 8)):
+        sign = draw.choice(("=", " = ", ":", "  ", "\t= "))
+        entry = f"   key\\ {number}{sign}{_value(draw, say, *odd)}"
+        lines.append(draw.choice(("# a = b \\", "! x", "", entry, entry, f"only{number}")))
+    page = "\n".join([*lines, "last = x y"]).replace("\n", draw.choice(("\n", "\r\n")))
+    return page.encode(draw.choice(("utf-8", "latin-1")))
+
+
+def properties_read(content: bytes) -> dict[str, str]:
+    """Keys and values, by the rules of java.util.Properties."""
+    try:
+        page = content.decode()
+    except UnicodeDecodeError:
+        page = content.decode("latin-1")
+    pairs: dict[str, str] = {}
+    lines = iter(re.split("\r\n|\n|\r", page))
+    for start in lines:
+        line = start.lstrip(" \t\f")
+        if not line or line[0] in "#!":
+            continue
+        while len(line) - len(line.rstrip("\\")) & 1:
+            line = line[:-1] + next(lines, "").lstrip(" \t\f")
+        key = re.match(r"(?:\\.|[^\\=: \t\f])*", line)
+        assert key is not None
+        value = re.sub(r"^[ \t\f]*[=:]?[ \t\f]*", "", line[key.end() :])
+        units = re.sub(r"\\u(....)", lambda code: chr(int(code[1], 16)), value)
+        plain = re.sub(r"\\(.)", lambda sign: {"n": "\n", "t": "\t"}.get(sign[1], sign[1]), units)
+        pairs[key[0]] = plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    return pairs
+
+
+def strings(draw: random.Random, say: Say) -> bytes:
+    odd = (r"\"so\"", r"\n", "\n", r"\U00e9", "%ld", "/* no comment */", "//", ";")
+    entries = [
+        draw.choice(('/* a "b" = "c"; */', "// x = y\n", "", f'"key {number}" = "{_value(draw, say, *odd)}";'))
+        + draw.choice(("", f'plain.{number}="{_value(draw, say, *odd)}" ;', '"only";'))
+        for number in range(draw.randint(1, 8))
+    ]
+    return "\n".join(entries).encode(draw.choice(("utf-8", "utf-8-sig", "utf-16")))
+
+
+def strings_read(content: bytes) -> Any:
+    page = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
+    return page.replace("\n", r"\n").replace(r"\U00e9", "é")
+
+
+def strings_kept(content: bytes) -> Any:
+    """The file without its values, byte for byte."""
+    page = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
+    parts = re.compile(r'(=\s*)?"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)
+    return parts.sub(lambda part: part[1] or part[0], page)
+
+
+def arb(draw: random.Random, say: Say) -> str:
+    def message(depth: int) -> str:
+        text = _value(draw, say, "it''s", "'{'x'}'", "{d, date, ::yMMM}").replace("{0}", "{count}")
+        if depth == 2 or draw.random() < 0.4:
+            return text
+        kind = draw.choice(("plural, offset:1", "plural,", "selectordinal,", "select,"))
+        arms = " ".join(f"{name} {{{message(depth + 1)}}}" for name in ("few", "one", "other"))
+        return f"{text} {{n, {kind} {arms}}}{draw.choice(('', ' ' + say(draw, 1)))}"
+
+    texts: dict[str, Any] = {"@@locale": "en", "@@x": "y z"}
+    for number in range(draw.randint(1, 6)):
+        texts[f"k{number}"] = message(0)
+        texts[f"@k{number}"] = {"description": say(draw, 3), "placeholders": {"n": {"type": "int", "example": "a b"}}}
+    return json.dumps(texts, indent=draw.choice((None, 2)), ensure_ascii=draw.random() < 0.5)
+
+
+def arb_kept(content: str) -> Any:
+    """Everything that is no text, and the arguments, choices and arms of messages."""
+    texts = json.loads(content)
+    parts = re.compile(r"\{\w+(?:, \w+)?,|\{\w+\}|(?:few|one|other) \{|'\{'")
+    return [(key, sorted(parts.findall(text)) if key[0] != "@" else text) for key, text in texts.items()]
+
+
+def ass(draw: random.Random, say: Say) -> bytes:
+    odd = (r"{\i1}so{\i0}", r"{\an8\fnArial Black}", r"{\k20}la {\k30}la", r"\N", r"\h", "{a note}", "a, b")
+    lines = ["[Script Info]", "; a comment", "Title: a b", "", "[Events]", "Format: Start, End, Name, Text"]
+    for number in range(1, draw.randint(2, 8)):
+        text = draw.choice(
+            (_value(draw, say, *odd), r"{\p1}m 0 0 l 9 9 b{\p0}", "12", f"- {say(draw, 2)}\\N- {say(draw, 2)}")
+        )
+        kind = draw.choice(("Dialogue", "Dialogue", "Comment"))
+        lines.append(f"{kind}: 0:00:0{number}.00,0:00:0{number}.90,A b,{text}")
+    return draw.choice(("\n", "\r\n")).join([*lines, ""]).encode(draw.choice(("utf-8", "utf-8-sig", "utf-16")))
+
+
+def _ass_lines(content: bytes) -> list[str]:
+    return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8").splitlines(keepends=True)
+
+
+def ass_read(content: bytes) -> list[str]:
+    return ["".join(re.split(r"\s+|\\N", line)) for line in _ass_lines(content)]
+
+
+def ass_kept(content: bytes) -> Any:
+    """Lines without their text, and the codes and the number of lines in it."""
+    heads = []
+    for line in _ass_lines(content):
+        head, sign, text = line.rpartition(",A b,")
+        codes = sorted(re.findall(r"\{\\[^{}]*\}|\\h", text))
+        heads.append((head, sign, codes, text.count("\\N")) if line.startswith("Dialogue") else line)
+    return heads

@@ -96,6 +96,45 @@ def test_strings_of_android_have_its_escapes(text: str, expected: str) -> None:
     assert translated(page.format(text), "android") == page.format(expected)
 
 
+_ARMS = "{{n, plural, offset:1 =0{{{}}} one{{{}}} other{{{}}}}}"
+_ASS = "[Events]\nFormat: Start, Text\nComment: 1,a b\nDialogue: 0:01,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "expected"),
+    [
+        ("properties", "# a = b c\n!x y\na = b c\n", "# a = b c\n!x y\na = c b\n"),
+        ("properties", "  a\\ b: c d\\\n    e\r\nf g", "  a\\ b: de c\r\nf g"),
+        ("properties", "a b\\u00e9 c\\n d\n", "a c b\\u00e9\\n d\n"),
+        ("properties", b"a=b \xe9\n", b"a=\xe9 b\n"),
+        ("properties", "a=b é\\u65e5 c", "a=c é\\u65e5 b"),
+        ("properties", "a=b 日\\u65e5 c", "a=c 日日 b"),
+        ("properties", "a={0} it''s b", "a=b it''s {0}"),
+        ("properties", "a=it's b", "a=b it's"),
+        ("strings", '/* "a" = "b c"; */"a" = "b %@ c"; // "d e"', '/* "a" = "b c"; */"a" = "c %@ b"; // "d e"'),
+        ("strings", 'a.b="c \\"d\\"\\n e f" ; "g";', 'a.b="\\"d\\" c\\n f e" ; "g";'),
+        ("strings", 'a="b c\nd e";', 'a="c b\ne d";'),
+        ("strings", '"a"="b \\U00e9";'.encode("utf-16"), '"a"="é b";'.encode("utf-16")),
+        ("arb", '{"@a": {"b": "c d"}, "@@x": "y z", "a": "b c"}', '{"@a": {"b": "c d"}, "@@x": "y z", "a": "c b"}'),
+        ("arb", '{"a": "b {c} d"}', '{"a": "d {c} b"}'),
+        ("json", f'["{_ARMS.format("a b", "# a", "{c} d")}"]', f'["{_ARMS.format("b a", "a #", "d {c}")}"]'),
+        ("json", '["{a, select, b{c {d, number} e} other{}} f g"]', '["{a, select, b{e {d, number} c} other{}} g f"]'),
+        ("json", "[\"it''s '{' a {c}\"]", "[\"{c} a '{' it''s\"]"),
+        ("json", "[\"it's {a}\"]", "[\"{a} it's\"]"),
+        ("ass", _ASS.format("{\\an8}a b, c\\Nd"), _ASS.format("{\\an8}d c\\Nb, a")),
+        ("ass", _ASS.format("a {\\i1}b c{\\i0} d"), _ASS.format("d {\\i1}c b{\\i0} a")),
+        ("ass", _ASS.format("- a b\\N- c d"), _ASS.format("- b a\\N- d c")),
+        ("ass", _ASS.format("{\\p1}m 0 0 l 9 9{\\p0}"), _ASS.format("{\\p1}m 0 0 l 9 9{\\p0}")),
+    ],
+)  # fmt: skip
+def test_values_are_translated_in_their_escapes(format: str, content: str | bytes, expected: str | bytes) -> None:
+    assert translated(content, format) == expected
+
+
+def test_arb_says_its_locale() -> None:
+    assert translated('{"@@locale": "en", "a": "en"}', "arb", target="pt-BR") == '{"@@locale": "pt_BR", "a": "en"}'
+
+
 @pytest.mark.parametrize(
     ("format", "content", "message"),
     [
@@ -107,6 +146,10 @@ def test_strings_of_android_have_its_escapes(text: str, expected: str) -> None:
         ("android", '<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><resources/>', "d, which is a file or has"),
         ("xliff", "<xliff>&nbsp;</xliff>", "undefined entity"),
         ("xliff", "<xliff>" + "<a>" * 250, "more than 250 elements in each other"),
+        ("strings", '"a" = "b";\n"c" = "d', "line 2 is"),
+        ("strings", '/* "a" = "b";', "line 1 is"),
+        ("ass", "one two", "these are no ASS subtitles"),
+        ("ass", "[Events]\nFormat: Start, End, Text\nDialogue: a", "has fewer fields than its format says"),
         ("android", b'<?xml version="1.0" encoding="utf-7"?><resources/>', "says that it is in 'utf-7'"),
     ],
 )

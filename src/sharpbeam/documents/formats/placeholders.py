@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from sharpbeam.documents.segment import Built, Part, Segment, SegmentBuilder
+from sharpbeam.documents.segment import Built, SegmentBuilder
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 PLACEHOLDER = re.compile(
@@ -18,14 +18,14 @@ Piece = tuple[str, str, str]  # text, fixed, open, close or point; what stands t
 
 
 def pieces(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> Iterator[Piece]:
-    """The parts of a text: everything that `pattern` finds is fixed, and tags are markup."""
+    """The parts of a text: what `pattern` finds is fixed, or what its group is named after, and tags are markup."""
     at = 0
     for match in pattern.finditer(text):
         yield "text", text[at : match.start()], ""
         raw, at = match[0], match.end()
         tag = _TAG.fullmatch(raw)
         if tag is None:
-            yield "fixed", raw, ""
+            yield match.lastgroup or "fixed", raw, raw.strip("{\\01}")
         else:
             yield "point" if tag[3] else "close" if tag[1] else "open", raw, tag[2].lower()
     yield "text", text[at:], ""
@@ -38,13 +38,6 @@ def with_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> list
     for line in others:
         built += ["\n", *_line(line, pattern)]
     return built
-
-
-def refilled(built: Sequence[Built], texts: Iterator[str]) -> str:
-    """The text of what was built, with the next of `texts` for each segment."""
-    return "".join(
-        next(texts) if isinstance(item, Segment) else item.text if isinstance(item, Part) else item for item in built
-    )
 
 
 def _line(text: str, pattern: re.Pattern[str]) -> list[Built]:

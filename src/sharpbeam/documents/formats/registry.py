@@ -12,6 +12,7 @@ from typing import cast
 from sharpbeam.documents.formats.encoded import HTML_CHARSET, XML_CHARSET, EncodedDocument
 from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
 from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.formats.key_values import PropertiesDocument, StringsDocument
 from sharpbeam.documents.formats.markdown import MarkdownDocument
 from sharpbeam.documents.formats.packages import (
     DOCX,
@@ -25,8 +26,8 @@ from sharpbeam.documents.formats.packages import (
 )
 from sharpbeam.documents.formats.po import PoDocument
 from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
-from sharpbeam.documents.formats.subtitles import SubtitleDocument
-from sharpbeam.documents.formats.tables import CsvDocument, JsonDocument
+from sharpbeam.documents.formats.subtitles import AssDocument, SubtitleDocument
+from sharpbeam.documents.formats.tables import ArbDocument, CsvDocument, JsonDocument
 from sharpbeam.documents.formats.text import TextDocument
 from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.options.schema import require
@@ -40,6 +41,7 @@ class Format:
     text: Callable[[str], Document[str]] | None = None
     fields: Callable[[str, Sequence[str]], Document[str]] | None = None  # text, of which some fields are translated
     binary: Callable[[bytes], Document[bytes]] | None = None
+    otherwise: str = ""  # the encoding of a text that is not in UTF-8
     charset: re.Pattern[bytes] | None = None  # of text: where a file names its encoding
 
 
@@ -49,9 +51,13 @@ FORMATS = {
     "xhtml": Format((".xhtml",), text=XhtmlDocument, charset=XML_CHARSET),
     "markdown": Format((".md", ".markdown"), text=MarkdownDocument),
     "subtitles": Format((".srt", ".vtt"), text=SubtitleDocument),
+    "ass": Format((".ass", ".ssa"), text=AssDocument),
     "po": Format((".po", ".pot"), text=PoDocument),
     "xliff": Format((".xliff", ".xlf"), text=XliffDocument, charset=XML_CHARSET),
     "android": Format((".xml",), text=AndroidDocument, charset=XML_CHARSET),
+    "strings": Format((".strings",), text=StringsDocument),
+    "properties": Format((".properties",), text=PropertiesDocument, otherwise="iso8859-1"),
+    "arb": Format((".arb",), text=ArbDocument),
     "json": Format((".json", ".jsonl"), fields=JsonDocument),
     "csv": Format((".csv", ".tsv"), fields=CsvDocument),
     "docx": Format((".docx",), binary=partial(PackageDocument, package=DOCX)),
@@ -98,4 +104,4 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
         except UnicodeEncodeError as error:
             raise InputError(f"character {error.start + 1} of the document is half of a surrogate pair.") from error
         return read(content)
-    return cast("Document[Content]", EncodedDocument(content, read, known.charset))
+    return cast("Document[Content]", EncodedDocument(content, read, known.charset, known.otherwise))

@@ -1,4 +1,4 @@
-"""Subtitles, SRT and WebVTT: times and settings stay; a cue keeps its number of lines."""
+"""Subtitles, SRT, WebVTT and ASS: times and settings stay; a cue keeps its number of lines."""
 
 from __future__ import annotations
 
@@ -15,18 +15,99 @@ _TIME = r"(?:\d+:)?[0-5]?\d:[0-5]\d[.,]\d{1,3}"
 _TIMES = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?:[ \t].*)?")
 _END = re.compile(r"(\r\n|\n|\r)")
 _NEARLY = re.compile(r"[ \t]*\d+:\d+")  # the beginning of times
-_MARKUP = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}|\u266a|&\w+;")
+_CODES = r"(?P<open>\{\\[bisu]1\})|(?P<close>\{\\[bisu]0\})|(?P<point>\{\\[^{}\n]*\})"
+_MARKUP = re.compile(rf"<[^<>\n]*>|{_CODES}|\u266a|&\w+;")
+_OVERRIDE = re.compile(rf"{_CODES}|\{{[^{{}}]*\}}|\\h")
+_BREAK = re.compile(r"(\\[nN])")
+_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
+_PLAIN = str.maketrans({"{": "(", "}": ")", "\\": "/"})
 _SPEECH = re.compile(r"\s*[-\u2013\u2014]")  # a line of its own speaker
 
 
-class SubtitleDocument(Template):
+class _Cues(Template):
+    """Texts in lines, of which each keeps its number."""
+
+    def __init__(self, markup: re.Pattern[str]) -> None:
+        super().__init__()
+        self._markup = markup
+        self._wraps: list[list[str]] = []  # of each group of lines: line ends, whose number stays
+        self._groups: list[tuple[int, int]] = []  # first and last segment of each
+
+    def write(self, translated: Sequence[Sequence[Part]]) -> str:
+        """The subtitles."""
+        texts = [self._text(parts) for parts in translated]
+        for (first, last), ends in zip(self._groups, self._wraps, strict=True):
+            if last == first + 1 and ends:
+                texts[first] = _wrapped(texts[first], ends)
+        return self.filled(texts).replace("\0", " ")
+
+    def cue(self, lines: Sequence[str], ends: Sequence[str]) -> None:
+        """Add the lines of a cue with their ends: the sentences of one speaker, or those of each."""
+        if not any(_SPEECH.match(line) for line in lines):
+            self._put(" ".join(lines), list(ends[:-1]))
+            self.keep(ends[-1])
+            return
+        for line, end in zip(lines, ends, strict=True):
+            dash = _SPEECH.match(line)
+            self.keep(dash[0] if dash else "")
+            self._put(line[dash.end() if dash else 0 :], [])
+            self.keep(end)
+
+    def escaped(self, text: str) -> str:
+        """A text in which nothing is markup."""
+        raise NotImplementedError
+
+    def _text(self, parts: Sequence[Part]) -> str:
+        """A translation in one line; a space in markup is no place to cut it."""
+        fixed = [Part(part.text.replace(" ", "\0"), markup=True) if part.markup else part for part in parts]
+        return " ".join(written(fixed, self.escaped).split())
+
+    def _put(self, text: str, ends: list[str]) -> None:
+        first = len(self.segments)
+        self.add(with_placeholders(text, self._markup), str)
+        self._groups.append((first, len(self.segments)))
+        self._wraps.append(ends)
+
+
+class AssDocument(_Cues):
+    """Dialogue in ASS or SSA; comments, styles and drawings stay."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(_OVERRIDE)
+        section, commas = "", -1  # commas before the text of a dialogue
+        for line, end in zip(*[iter([*_END.split(content), ""])] * 2, strict=True):
+            section = line.strip().lower() if line.startswith("[") else section
+            kind, _, fields = line.partition(":")
+            if section == "[events]" and kind == "Format":
+                names = [name.strip().lower() for name in fields.split(",")]
+                commas = len(names) - 1 if names[-1] == "text" else -1
+            if section != "[events]" or kind != "Dialogue" or commas < 0:
+                self.keep(line + end)
+                continue
+            *head, text = line.split(",", commas)
+            if len(head) < commas:
+                raise InputError(f"the dialogue {line[:60]!r} has fewer fields than its format says.")
+            self.keep(line[: len(line) - len(text)])
+            if is_translatable(_OVERRIDE.sub("", text)) and not _DRAWING.search(text):
+                lines = _BREAK.split(text)
+                self.cue(lines[::2], [*lines[1::2], ""])
+            else:
+                self.keep(text)
+            self.keep(end)
+        if commas < 0:
+            raise InputError("these are no ASS subtitles: no section [Events] has a format that ends in Text.")
+
+    def escaped(self, text: str) -> str:
+        """A text without braces, which would be markup, and backslashes."""
+        return text.translate(_PLAIN)
+
+
+class SubtitleDocument(_Cues):
     """Cues in SRT or WebVTT."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
+        super().__init__(_MARKUP)
         self._vtt = content.lstrip("\ufeff").startswith("WEBVTT")
-        self._wraps: list[list[str]] = []  # of each group of lines: line ends, whose number stays
-        self._groups: list[tuple[int, int]] = []  # first and last segment of each
         parts = [*_END.split(content), ""]
         self._lines, self._ends = parts[::2], parts[1::2]
         self._times = [bool(_TIMES.fullmatch(line)) for line in self._lines]
@@ -43,15 +124,8 @@ class SubtitleDocument(Template):
         if is_translatable(content) and not (self._vtt or self._seen):
             raise InputError("these are no subtitles: no line has times, as 00:00:01,000 --> 00:00:02,500 is.")
 
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The subtitles."""
-        texts = [" ".join(written(list(parts), self._escaped).split()) for parts in translated]
-        for (first, last), ends in zip(self._groups, self._wraps, strict=True):
-            if last == first + 1 and ends:
-                texts[first] = _wrapped(texts[first], ends)
-        return self.filled(texts)
-
-    def _escaped(self, text: str) -> str:
+    def escaped(self, text: str) -> str:
+        """A text without an arrow, as times have; in WebVTT with entities."""
         text = re.sub(r"-->", "\u2192", text)
         return escape(text, quote=False) if self._vtt else text
 
@@ -64,11 +138,11 @@ class SubtitleDocument(Template):
         if self._vtt or not self._seen:
             self._keep(first, begin)
         else:  # text of the cue before, after an empty line
-            self._text(first, begin)
+            self._lines_of(first, begin)
         for at, end in zip(times, [*heads[1:], last], strict=False):
             self._seen = True
             self._keep(begin, at + 1)
-            self._text(at + 1, end)
+            self._lines_of(at + 1, end)
             begin = end
 
     def _counts(self, at: int) -> bool:
@@ -87,33 +161,19 @@ class SubtitleDocument(Template):
         line = self._lines[at][:60]
         return InputError(f"line {at + 1} is {line!r}; it must be times, as 00:00:01,000 --> 00:00:02,500.")
 
-    def _text(self, first: int, last: int) -> None:
+    def _lines_of(self, first: int, last: int) -> None:
         texts, ends = self._lines[first:last], self._ends[first:last]
         for at in range(first + 1, last):
             if self._counts(at - 1) and "->" in self._lines[at] and _NEARLY.match(self._lines[at]):
                 raise self._wrong(at)
-        if not is_translatable("".join(texts)):
-            self._keep(first, last)
-        elif any(_SPEECH.match(line) for line in texts):
-            for line, end in zip(texts, ends, strict=True):
-                dash = _SPEECH.match(line)
-                self.keep(dash[0] if dash else "")
-                self._put(line[dash.end() if dash else 0 :], [])
-                self.keep(end)
+        if is_translatable("".join(texts)):
+            self.cue(texts, ends)
         else:
-            self._put(" ".join(texts), ends[:-1])
-            self.keep(ends[-1])
+            self._keep(first, last)
 
     def _keep(self, first: int, last: int) -> None:
         for at in range(first, last):
             self.keep(self._lines[at] + self._ends[at])
-
-    def _put(self, text: str, ends: list[str]) -> None:
-        first = len(self.segments)
-        built = with_placeholders(text, _MARKUP)
-        self.add(built, str)
-        self._groups.append((first, len(self.segments)))
-        self._wraps.append(ends if not any(isinstance(item, Part) for item in built) else [])
 
 
 def _wrapped(text: str, ends: list[str]) -> str:

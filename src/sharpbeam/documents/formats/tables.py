@@ -1,28 +1,31 @@
-"""JSON and CSV: the strings of named keys or columns are translated, and everything else stays as it is."""
+"""JSON, ARB and CSV: the strings of named keys or columns are translated, and everything else stays as it is."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.formats.placeholders import refilled, with_placeholders
-from sharpbeam.documents.segment import Built, Part, is_translatable, written
+from sharpbeam.documents.formats.html import relabeled
+from sharpbeam.documents.formats.values import ValuesDocument
+from sharpbeam.documents.segment import Part
 from sharpbeam.errors import InputError, OptionError, nearest
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[][{}]')
+_LOCALE = re.compile(r'("@@locale"\s*:\s*")([\w-]+)')
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-class JsonDocument(Template):
+class JsonDocument(ValuesDocument):
     """JSON, or a JSON object a line: values that are texts, of all keys or of `fields`; spaces and numbers stay."""
 
+    messages = True
+
     def __init__(self, content: str, fields: Sequence[str] = ()) -> None:
-        super().__init__()
+        super().__init__(content)
         _check_json(content)
-        keys, at = [""], 0  # of the objects around; a list has that of its own place
+        keys = [""]  # of the objects around; a list has that of its own place
         for match in _TOKEN.finditer(content):
             if match[0] in "[{":
                 keys.append(keys[-1])
@@ -30,28 +33,38 @@ class JsonDocument(Template):
                 keys.pop()
             elif match[1] is not None:
                 keys[-1] = json.loads(match[0][: -len(match[1])])
-            if match[0][0] != '"' or match[1] is not None:
-                continue
-            text = json.loads(match[0])
-            if (fields and keys[-1] not in fields) or not is_translatable(text) or _HALF.search(text):
-                continue
-            self.keep(content[at : match.start()] + '"')
-            self.add(with_placeholders(text), _inside)
-            self.keep('"')
-            at = match.end()
-        self.keep(content[at:])
+            elif match[0][0] == '"' and self.is_translated(keys) and (not fields or keys[-1] in fields):
+                text = json.loads(match[0])
+                if not _HALF.search(text):
+                    self.value(match.start() + 1, match.end() - 1, text)
 
-    def add(self, built: Sequence[object], escape: object = None) -> None:
-        """Markup is escaped here too: it stands in a string."""
-        super().add([item.text if isinstance(item, Part) else item for item in built], _inside)  # type: ignore[misc]
+    def is_translated(self, keys: Sequence[str]) -> bool:
+        """Whether the text under some keys is one to translate."""
+        return True
+
+    def encoded(self, text: str, raw: str) -> str:
+        """The inside of a string."""
+        return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+class ArbDocument(JsonDocument):
+    """Texts of an application in Flutter: what is under keys that begin with @ is about them."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(content)
+        self._relabel: Callable[[str], str] = str
+
+    def is_translated(self, keys: Sequence[str]) -> bool:
+        """Whether the outermost key is a name."""
+        return not keys[1].startswith("@") if len(keys) > 1 else False
+
+    def relabel(self, source: str, target: str) -> None:
+        """Change the locale."""
+        self._relabel = lambda code: relabeled(code, source, target).replace("-", "_")
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The JSON."""
-        return self.filled([_inside(written(list(parts), str)) for parts in translated])
-
-
-def _inside(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+        """The texts."""
+        return _LOCALE.sub(lambda found: found[1] + self._relabel(found[2]), super().write(translated), count=1)
 
 
 def _check_json(content: str) -> None:
@@ -69,15 +82,13 @@ def _check_json(content: str) -> None:
             raise InputError(f"the document is not JSON: {whole}.") from whole
 
 
-class CsvDocument(Template):
+class CsvDocument(ValuesDocument):
     """A table with a first row of names, separated by commas, semicolons or tabs: the cells of the columns `fields`."""
 
     def __init__(self, content: str, fields: Sequence[str] = ()) -> None:
-        super().__init__()
+        super().__init__(content)
         first = re.split(r"[\r\n]", re.sub(r'"[^"]*"', "", content), maxsplit=1)[0]
         self._separator = max(",;\t", key=first.count)
-        self._content = content
-        self._cells: list[tuple[int, int, list[Built]]] = []  # where a text stands, with its quotes
         names: list[str] = []
         columns: set[int] = set()
         for row, column, start, end, text in self._read():
@@ -85,8 +96,8 @@ class CsvDocument(Template):
                 names.append(text)
                 continue
             columns = columns or _columns(names, fields)
-            if column in columns and is_translatable(text):
-                self._cells.append((start, end, self.aside_all(with_placeholders(text))))
+            if column in columns:
+                self.value(start, end, text)
         _columns(names, fields)
 
     def _read(self) -> Iterator[tuple[int, int, int, int, str]]:
@@ -104,17 +115,11 @@ class CsvDocument(Template):
             row, column = (row, column + 1) if cell[3] == self._separator else (row + 1, 0)
             at = cell.end()
 
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The table; what is not translated stays as it is."""
-        texts = iter(written(list(parts), str) for parts in translated)
-        parts, at = [], 0
-        for start, end, cell in self._cells:
-            text = refilled(cell, texts)
-            if self._content[start] == '"' or any(sign in text for sign in ('"', self._separator, "\r", "\n")):
-                text = '"' + text.replace('"', '""') + '"'
-            parts += [self._content[at:start], text]
-            at = end
-        return "".join(parts) + self._content[at:]
+    def encoded(self, text: str, raw: str) -> str:
+        """A cell, in quotes if it was or has to be."""
+        if raw.startswith('"') or any(sign in text for sign in ('"', self._separator, "\r", "\n")):
+            return '"' + text.replace('"', '""') + '"'
+        return text
 
 
 def _columns(names: Sequence[str], fields: Sequence[str]) -> set[int]:

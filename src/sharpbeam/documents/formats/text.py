@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.segment import Part, Segment, is_translatable
+from sharpbeam.documents.formats.values import ValuesDocument
+from sharpbeam.documents.segment import Built, Segment
 
-_LINE = re.compile(r"[^\r\n]+|[\r\n]+")
+_LINE = re.compile(r"[^\r\n]+")
 
 
-class TextDocument(Template):
+class TextDocument(ValuesDocument):
     """Plain text."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
-        for line in _LINE.findall(content):
-            text = line.strip()
-            if not is_translatable(text):
-                self.keep(line)
-                continue
-            first = line.index(text)
-            self.keep(line[:first])
-            self.put(Segment(text))
-            self.keep(line[first + len(text) :])
+        super().__init__(content)
+        for line in _LINE.finditer(content):
+            if text := line[0].strip():
+                start = line.start() + line[0].index(text)
+                self.value(start, start + len(text), text)
 
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The text with translated lines; a line stays one."""
-        return self.filled([" ".join("".join(part.text for part in parts).splitlines()) for parts in translated])
+    def parts(self, text: str) -> list[Built]:
+        """The line as it stands."""
+        return [Segment(text)]
+
+    def encoded(self, text: str, raw: str) -> str:
+        """A line stays one."""
+        return " ".join(text.splitlines())
