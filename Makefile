@@ -118,8 +118,8 @@ house:
 counts: $(MADE)/tests
 	@$(BIN)/python .ci/counts.py
 
-# src/sharpbeam/_core.pyi is what nanobind derives from the bindings, src/sharpbeam/options/keywords.py what the options
-# dataclasses say; WRITE=1 writes them.
+# src/sharpbeam/_core.pyi is what nanobind derives from the bindings; src/sharpbeam/options/keywords.py and
+# csrc/search/option_fields.h are what the options dataclasses say. WRITE=1 writes them.
 stubs: $(MADE)/tests
 	@$(BIN)/python .ci/keywords.py $(if $(filter-out 0,$(WRITE)),,--check)
 	@mkdir -p build/stubs

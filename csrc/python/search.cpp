@@ -30,34 +30,36 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-constexpr int64_t kMostTokens = int64_t{1} << 24, kMostRows = 10'000, kLongest = 100'000, kMostPatience = 1'000;
+constexpr int64_t kMostTokens = int64_t{1} << 24;
 
-// The fields of sharpbeam.options.search.SearchOptions and SamplingOptions, with eos and vocab_size; None is a default.
-SearchOptions read_options(nb::dict given) {
+// The fields of sharpbeam.options.search.SearchOptions and SamplingOptions, with eos_id and vocab_size; None is a
+// default. Throws std::invalid_argument.
+SearchOptions read_options(nb::dict values) {
   SearchOptions options;
-  const ConfigReader reader(given);
-  options.visit_fields([&](const char* name, auto& value) {
-    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(value)>>) {
-      reader.choice(name, value);
-    } else if (const nb::object number = given[name]; !number.is_none() && !nb::try_cast(number, value)) {
-      throw std::invalid_argument(std::string(name) + " is " + nb::cast<std::string>(nb::repr(number)) +
-                                  "; it must be a number of its range");
-    }
-  });
-  const auto require = [](bool holds, const char* name, auto value, int64_t least, int64_t most) {
-    if (holds) return;
-    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be from " +
-                                std::to_string(least) + " to " + std::to_string(most));
+  const ConfigReader reader(values);
+  const auto refuse = [&](const char* name, const std::string& allowed) {
+    throw std::invalid_argument(std::string(name) + " is " + nb::cast<std::string>(nb::repr(values[name])) +
+                                "; it must be " + allowed);
   };
+  const auto read = [&](const char* name, auto& field) {
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(field)>>) {
+      reader.choice(name, field);
+    } else if (const nb::object value = values[name]; !value.is_none() && !nb::try_cast(value, field)) {
+      refuse(name, "a number of its range");
+    }
+  };
+  const auto require = [&](bool holds, const char* name, const std::string& allowed) {
+    if (!holds) refuse(name, allowed);
+  };
+  options.visit_fields(read);
+  options.check(require);
+  read("vocab_size", options.vocab);
+  read("eos_id", options.eos);
   const auto within = [&](const char* name, int64_t value, int64_t least, int64_t most) {
-    require(value >= least && value <= most, name, value, least, most);
+    require(value >= least && value <= most, name, "from " + std::to_string(least) + " to " + std::to_string(most));
   };
   within("vocab_size", options.vocab, 1, kMostTokens);
   within("eos_id", options.eos, 0, options.vocab - 1);
-  within("beam_size", options.beam_size, 1, kMostRows);
-  within("num_hypotheses", options.num_hypotheses, 1, kMostRows);
-  within("max_length", options.max_length, 1, kLongest);
-  require(options.patience > 0.0 && options.patience <= kMostPatience, "patience", options.patience, 0, kMostPatience);
   return options;
 }
 

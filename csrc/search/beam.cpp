@@ -22,9 +22,9 @@ BeamSearch::BeamSearch(const SearchOptions& options)
       keep_(most_ranked(options)),
       stop_(options),
       settles_(options.cube_pruning == CubePruning::kNone && options.finishing == Finishing::kLeave &&
-               options.repetition_penalty <= 1.0f && options.prefix_bias_beta <= 0.0 &&
+               options.repetition_penalty <= 1.0 && options.prefix_bias_beta <= 0.0 &&
                !std::isfinite(options.stop_margin) && !std::isfinite(options.max_score_margin) &&
-               options.max_score_ratio <= 0.0) {}
+               !std::isfinite(options.max_score_ratio)) {}
 
 void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
   entry.pool.best.reserve(static_cast<size_t>(std::min<int64_t>(stop_.most(), 64)) + 1);
@@ -32,7 +32,7 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
 
 // Where every candidate may be chosen by its log probability alone, the K best that do not end leave nothing to others.
 bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
-  if (recording_ || options_.repetition_penalty > 1.0f || options_.no_repeat_ngram_size > 0) return false;
+  if (recording_ || options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return false;
   for (const RequestRows& request : requests_)
     if (!request.request->prefix.empty() || !request.request->phrases.empty()) return false;
   beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}, nullptr};
@@ -207,7 +207,7 @@ void BeamSearch::rank(const RowView& rows, const RequestRows& request, int64_t m
 // The least sum of log probabilities that is kept, where `best` is the highest one.
 double BeamSearch::floor_below(double best) const {
   const double floor = best - options_.max_score_margin;
-  return options_.max_score_ratio > 0.0 ? std::max(floor, best * options_.max_score_ratio) : floor;
+  return std::isfinite(options_.max_score_ratio) ? std::max(floor, best * options_.max_score_ratio) : floor;
 }
 
 // Finished hypotheses and candidates together, finished ones first on ties: the `beam_size` best have a place. Drops

@@ -122,7 +122,7 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
   }
   const Pool& pool = request.request->pool;
   const auto answers = std::min(pool.best.size(), static_cast<size_t>(options_.num_hypotheses));
-  for (size_t i = 0; options_.scores && i < answers; ++i) {
+  for (size_t i = 0; options_.return_scores && i < answers; ++i) {
     mark_score(pool.best[i], kScoreError, kTokenError);
   }
   if (open_.marked()) settle(rows, {&request, 1});

@@ -28,7 +28,7 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
     : options_(options),
       keep_(keep),
       least_(std::min(keep + (options.min_length > 0), options.vocab)),  // one more where eos may be banned
-      repetition_(options.repetition_penalty > 1.0f || options.no_repeat_ngram_size > 0),
+      repetition_(options.repetition_penalty > 1.0 || options.no_repeat_ngram_size > 0),
       bias_(options.prefix_bias_beta > 0.0) {
   if (!bias_) return;
   less_ = std::log1p(-options.prefix_bias_beta);
@@ -70,7 +70,7 @@ void Constraints::find_repeats(const RowView& rows, const TokenTree& tree) {
     make_set(banned_, rules.banned_begin);
     rules.banned_end = static_cast<int64_t>(banned_.size());
     rules.worse_begin = static_cast<int64_t>(worse_.size());
-    if (options_.repetition_penalty > 1.0f)
+    if (options_.repetition_penalty > 1.0)
       worse_.insert(worse_.end(), history_.begin(), history_.end());
     else
       worse_.insert(worse_.end(), banned_.begin() + rules.banned_begin, banned_.end());
@@ -238,7 +238,7 @@ float Constraints::value_of(const RowRules& rules, int32_t token, float log_prob
     return std::binary_search(set.begin() + first, set.begin() + last, token);
   };
   if (among(banned_, rules.banned_begin, rules.banned_end)) return kBanned;
-  if (options_.repetition_penalty == 1.0f || !among(worse_, rules.worse_begin, rules.worse_end)) return log_prob;
+  if (options_.repetition_penalty == 1.0 || !among(worse_, rules.worse_begin, rules.worse_end)) return log_prob;
   return rules.total == 0.0f ? penalized(log_prob) : penalized(log_prob + rules.total) - rules.total;
 }
 

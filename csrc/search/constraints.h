@@ -53,7 +53,7 @@ class Constraints {
   Constraints(const SearchOptions& options, int64_t keep);
 
   // Whether logits are penalized: then `apply` needs what was taken off them.
-  bool takes_totals() const { return options_.repetition_penalty > 1.0f && !options_.keeps_beam(); }
+  bool takes_totals() const { return options_.repetition_penalty > 1.0 && !options_.keeps_beam(); }
 
   // How many candidates of each of these rows the output layer has to find. To be asked first in a step.
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
@@ -107,7 +107,8 @@ class Constraints {
   void apply_to(int64_t row, bool early);
   float value_of(const RowRules& rules, int32_t token, float log_prob) const;
   float penalized(float logit) const {
-    return logit > 0.0f ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
+    const auto penalty = static_cast<float>(options_.repetition_penalty);
+    return logit > 0.0f ? logit / penalty : logit * penalty;
   }
   void add_required(const RowRules& rules);
   static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);

@@ -94,7 +94,7 @@ void CubeSearch::group_by_likeness(const RowView& rows, const float* hidden, int
       const float *own = hidden + g * dim, length = std::max(std::sqrt(dot(own, own, dim)), 1e-30f);
       for (int64_t i = 0; i < dim; ++i) unit_[g * dim + i] = own[i] / length;
       const auto like = [&](int64_t a) {
-        return dot(&unit_[g * dim], &unit_[speaks_[a] * dim], dim) >= options_.merge_threshold;
+        return dot(&unit_[g * dim], &unit_[speaks_[a] * dim], dim) >= static_cast<float>(options_.merge_threshold);
       };
       found = begin;
       while (found < speakers && !like(found)) ++found;

@@ -142,7 +142,7 @@ std::vector<SearchOptions> kinds() {
       for (const auto stop : {EarlyStopping::kTrue, EarlyStopping::kFalse, EarlyStopping::kNever,
                               EarlyStopping::kProven, EarlyStopping::kExhaustive}) {
         SearchOptions options;
-        options.eos = kEos, options.vocab = kVocab, options.max_length = 9;
+        options.return_scores = true, options.eos = kEos, options.vocab = kVocab, options.max_length = 9;
         options.beam_size = beam, options.num_hypotheses = std::min<int64_t>(beam, 2);
         options.length_penalty = penalty, options.early_stopping = stop;
         all.push_back(options);
@@ -154,7 +154,7 @@ std::vector<SearchOptions> kinds() {
   add([](SearchOptions& options) { options.finishing = Finishing::kStay; });
   add([](SearchOptions& options) { options.max_score_margin = 2.0; });
   add([](SearchOptions& options) { options.stop_margin = 1.0; });
-  add([](SearchOptions& options) { options.repetition_penalty = 1.2f; });
+  add([](SearchOptions& options) { options.repetition_penalty = 1.2; });
   add([](SearchOptions& options) { options.no_repeat_ngram_size = 2; });
   add([](SearchOptions& options) { options.max_children = 2; });
   add([](SearchOptions& options) { options.min_length = 4; });
@@ -183,7 +183,7 @@ TEST(close_calls_are_settled) {
   }
   CHECK(settled > 0 && broken > 10, "broken", broken);
   SearchOptions greedy = kinds().front();
-  greedy.scores = false, none = 0;
+  greedy.return_scores = false, none = 0;
   answers(greedy, {Off::kBoth, kStated}, false, {}, none);
   CHECK(none == 0, "greedy", none);
 }

@@ -89,6 +89,7 @@ struct ToyForward : Forward {
 
 SearchOptions options_of(int64_t beam, int64_t max_length) {
   SearchOptions options;
+  options.return_scores = true;
   options.eos = kEos;
   options.vocab = kVocab;
   options.beam_size = beam;
@@ -160,8 +161,7 @@ double sum(const std::vector<float>& values) {
 void test_paths(const SearchOptions& options, uint32_t impossible, std::vector<int32_t> prefix = {}) {
   const std::unique_ptr<Search> search = make(options);
   constexpr int32_t kRequests = 9;
-  const bool penalized =
-      options.repetition_penalty > 1.0f || options.prefix_bias_beta > 0.0;  // not the sum of the path
+  const bool penalized = options.repetition_penalty > 1.0 || options.prefix_bias_beta > 0.0;  // not the sum of the path
   const bool guessed = options.cube_pruning == CubePruning::kApproximate;
   ToyForward forward;
   forward.impossible = impossible;
@@ -276,7 +276,7 @@ void test_all_steps() {
   stays.max_score_margin = 20.0;
   test_steps_of<BeamSearch>("finished hypotheses stay", stays, 1, 0.0f);
   SearchOptions rules = plain;
-  rules.repetition_penalty = 1.3f;
+  rules.repetition_penalty = 1.3;
   rules.no_repeat_ngram_size = 2;
   rules.min_length = 9;
   test_steps_of<BeamSearch>("rules against repetition", rules, 1, -4.0f);
@@ -293,7 +293,7 @@ void test_all_steps() {
   SearchOptions sampling = plain;
   sampling.num_hypotheses = 6;
   sampling.top_p = 0.9;
-  sampling.repetition_penalty = 1.2f;
+  sampling.repetition_penalty = 1.2;
   test_steps_of<SamplingSearch>("sampling", sampling, 6, -9.0f);
 }
 
@@ -401,10 +401,10 @@ TEST(search) {
           if (stays) options.finishing = Finishing::kStay;
           options.max_score_margin = margin;
           test_paths(options, impossible);
-          options.repetition_penalty = 1.5f;
+          options.repetition_penalty = 1.5;
           options.min_length = 3;
           test_paths(options, impossible, {5, 9});
-          options.repetition_penalty = 1.0f;
+          options.repetition_penalty = 1.0;
           options.no_repeat_ngram_size = 2;
           options.max_children = 3;
           test_paths(options, impossible);

@@ -165,7 +165,7 @@ def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> A
             "gt" not in bounds or value > bounds["gt"],
             "lt" not in bounds or value < bounds["lt"],
         )
-        require(all(inside), name, value, _allowed(bounds))
+        require(all(inside), name, value, bounds_text(bounds))
     return value
 
 
@@ -176,7 +176,7 @@ def listed(hint: Any, metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(metadata["choices"]()) if metadata["choices"] else ()
 
 
-def _allowed(bounds: Mapping[str, float]) -> str:
+def bounds_text(bounds: Mapping[str, float]) -> str:
     """The bounds in words: between 1 and 1024; 0 or more; above 0 and at most 1."""
     if bounds.keys() == {"ge", "le"}:
         return f"between {bounds['ge']} and {bounds['le']}"

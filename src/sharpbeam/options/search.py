@@ -46,7 +46,7 @@ class SearchOptions(Schema):
         internal=("exhaustive",),
     )
     patience: float = advanced_option(
-        1.0, "true, false and never: beam_size * patience hypotheses have to be finished", le=1000
+        1.0, "true, false and never: beam_size * patience hypotheses have to be finished", gt=0, le=1000
     )
     stop_margin: float | None = advanced_option(
         None, "stop when the best live log probability is this far below the best finished one; 3.0 is usual", ge=0
@@ -118,8 +118,7 @@ class SearchOptions(Schema):
     )
     merge_by: MergeBy = advanced_option(
         "word",
-        "cube pruning: alike are hypotheses with the same last token (word), similar hidden vectors (likeness), "
-        "or both in turn",
+        "cube pruning: alike are hypotheses with the same last token (word), similar hidden vectors (likeness), both",
     )
     merge_threshold: float = advanced_option(
         0.95,
