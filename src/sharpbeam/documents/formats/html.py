@@ -38,7 +38,7 @@ MOST_FIXED = 60  # characters of fixed text that the model reads as a part of it
 
 
 @dataclass(frozen=True)
-class Rules:
+class ElementRules:
     """The kinds of elements of a page, by name."""
 
     inline: frozenset[str] = INLINE  # in a sentence
@@ -55,7 +55,7 @@ class HtmlDocument(Template):
     xml = False
     lacking = "xmlcharrefreplace"  # letters that its encoding has not
 
-    def __init__(self, content: str, rules: Rules = Rules()) -> None:
+    def __init__(self, content: str, rules: ElementRules = ElementRules()) -> None:
         super().__init__()
         self._attributes = Attributes(self, content)
         reader = _Reader(self, self._attributes, rules)
@@ -97,7 +97,7 @@ def _escape(text: str) -> str:
 class _Reader:
     """Makes segments of tokens."""
 
-    def __init__(self, template: Template, attributes: Attributes, rules: Rules) -> None:
+    def __init__(self, template: Template, attributes: Attributes, rules: ElementRules) -> None:
         self._template, self._attributes, self._rules = template, attributes, rules
         self._builder = SegmentBuilder()
         self._raw: list[str] = []  # of the segment, for one without text

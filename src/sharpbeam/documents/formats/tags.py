@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sharpbeam.documents.formats.html import HtmlDocument, Rules
+from sharpbeam.documents.formats.html import ElementRules, HtmlDocument
 from sharpbeam.documents.formats.html_tokens import Token, html_tokens
 
 NONE: frozenset[str] = frozenset()
@@ -30,12 +30,12 @@ class TaggedHtml(HtmlDocument):
     """HTML, but for some elements."""
 
     def __init__(self, content: str, tags: TagOptions) -> None:
-        rules = Rules()
+        rules = ElementRules()
         inline = (rules.inline | tags.non_splitting) - tags.splitting
         super().__init__(content, replace(rules, inline=inline, fixed=rules.fixed | tags.ignore))
 
 
-class XmlDocument(HtmlDocument):
+class TaggedXml(HtmlDocument):
     """XML, whole or in part."""
 
     xml = True
@@ -44,12 +44,14 @@ class XmlDocument(HtmlDocument):
         tokens = list(html_tokens(content, xml=True))
         names = frozenset(token.name for token in tokens)
         inline = (sentence_elements(tokens) if tags.outline else names) | tags.non_splitting | tags.ignore
-        super().__init__(content, Rules(inline - tags.splitting, tags.ignore, NONE, NONE, NONE, attributes=False))
+        super().__init__(
+            content, ElementRules(inline - tags.splitting, tags.ignore, NONE, NONE, NONE, attributes=False)
+        )
 
 
 def read_tagged(content: str, format: str, tags: TagOptions) -> HtmlDocument:
     """The text `content` of the format xml or html."""
-    return XmlDocument(content, tags) if format == "xml" else TaggedHtml(content, tags)
+    return TaggedXml(content, tags) if format == "xml" else TaggedHtml(content, tags)
 
 
 def sentence_elements(tokens: Iterable[Token]) -> frozenset[str]:
