@@ -61,28 +61,27 @@ def test_lines_come_while_others_of_their_chunk_are_translated() -> None:
             log.append(f"done {chunk[position]}")
             yield position, chunk[position].upper()
 
-    chunks.run_chunks(
-        iter("abc"), work, lambda item, found: log.append(f"put {found}"), commit=lambda: log.append("commit")
-    )
+    for _, answer in chunks.chunked_answers(iter("abc"), work, commit=lambda: log.append("commit")):
+        log.append(f"put {answer}")
     assert log == ["done b", "done a", "put A", "put B", "done c", "put C", "commit"]
 
 
 def test_a_chunk_ends_where_the_next_item_is_not_there() -> None:
-    seen: list[list[int]] = []
+    blocks: list[list[int]] = []
 
     def work(chunk: list[int]) -> Generator[tuple[int, int], None, None]:
-        seen.append(chunk)
+        blocks.append(chunk)
         yield from enumerate(chunk)
 
     def ready() -> bool:
         return next(there)
 
     there = iter([True, False, True, True, False, False, True])
-    chunks.run_chunks(iter(range(7)), work, lambda item, found: None, ready=ready)
-    assert seen == [[0, 1], [2, 3, 4], [5], [6]]
-    seen.clear()
-    chunks.run_chunks(iter(range(7)), work, lambda item, found: None, ready=lambda: False, fixed=3)
-    assert seen == [[0, 1, 2], [3, 4, 5], [6]]
+    assert len(list(chunks.chunked_answers(iter(range(7)), work, ready=ready))) == 7
+    assert blocks == [[0, 1], [2, 3, 4], [5], [6]]
+    blocks.clear()
+    assert len(list(chunks.chunked_answers(iter(range(7)), work, ready=lambda: False, fixed=3))) == 7
+    assert blocks == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.05])

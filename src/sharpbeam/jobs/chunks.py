@@ -22,32 +22,31 @@ def next_chunk(items: int, seconds: float) -> int:
     return int(max(1, min(CHUNK, GROWTH * items, items * CHUNK_SECONDS / max(seconds, 1e-9))))
 
 
-def run_chunks(
+def chunked_answers(
     items: Iterator[Item],
     answer: Callable[[list[Item]], Generator[tuple[int, Answer], None, None]],
-    put: Callable[[Item, Answer], None],
     *,
     commit: Callable[[], None] = lambda: None,
     ready: Callable[[], bool] = lambda: True,
     fixed: int = 0,
-) -> None:
-    """Call `put` with every item and its answer, in order and as soon as that is known.
+) -> Generator[tuple[Item, Answer], None, None]:
+    """Every item and its answer, in order and as soon as that is known.
 
     `answer` takes a chunk of items, and yields (position in the chunk, answer) in any order. `commit` is called after
-    each chunk. A chunk ends early where `ready` says that the next item would have to be waited for: the sender
+    each chunk. A chunk ends early if `ready` says that the next item would have to be waited for: the sender
     may wait for an answer. With `fixed` all chunks have that many items, whatever time they take.
     """
     size = fixed or min(FIRST_CHUNK, CHUNK)
     while chunk := _take(items, size, (lambda: True) if fixed else ready):
         since = time.perf_counter()
         waiting: dict[int, Answer] = {}
-        written = 0
+        count = 0
         with closing(answer(chunk)) as results:
             for position, result in results:
                 waiting[position] = result
-                while written in waiting:
-                    put(chunk[written], waiting.pop(written))
-                    written += 1
+                while count in waiting:
+                    yield chunk[count], waiting.pop(count)
+                    count += 1
         commit()
         size = fixed or next_chunk(len(chunk), time.perf_counter() - since)
 

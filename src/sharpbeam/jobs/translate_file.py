@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -174,31 +175,26 @@ class TranslationJob:
         lines = self._lines(stdin)
         for line in islice(lines, finished):  # whether they are the same, `output` will tell
             output.skip(line)
-        number = self._number = finished
-        first_loop = 0
+        self._number, first_loop = finished, 0
         if progress is not None and finished:
             progress(finished)
-
-        def put(line: str, translation: Translation) -> None:
-            nonlocal number, first_loop
-            output.write(line, self._result(number, line, translation))
-            number += 1
-            self._warn(number, translation)
-            if is_loop(translation.source, translation.text):
-                stats.loops += 1
-                first_loop = first_loop or number
-            stats.sentences += 1
-            stats.source_words += len(line.split())
-            stats.target_words += len(translation.text.split())
-            if progress is not None:
-                progress(1)
-
         before = dataclasses.replace(self.translator.work)
         began = time.perf_counter()
         # If chunks may change last bits, all are equally long, for the same result in every run.
         fixed = 0 if self.translator.loaded.machine.batch_invariant else chunks.CHUNK
-        with chunks.engine_warnings(None):  # `_warn` says it with the number of the line
-            chunks.run_chunks(lines, self._translate, put, commit=output.commit, ready=stdin.ready, fixed=fixed)
+        results = chunks.chunked_answers(lines, self._translate, commit=output.commit, ready=stdin.ready, fixed=fixed)
+        with chunks.engine_warnings(None), closing(results):  # `_warn` says it with the number of the line
+            for number, (line, translation) in enumerate(results, finished + 1):
+                output.write(line, self._result(number, line, translation))
+                self._warn(number, translation)
+                if is_loop(translation.source, translation.text):
+                    stats.loops += 1
+                    first_loop = first_loop or number
+                stats.sentences += 1
+                stats.source_words += len(line.split())
+                stats.target_words += len(translation.text.split())
+                if progress is not None:
+                    progress(1)
         output.finish()
         if stats.loops:
             count = f"{stats.loops} of {stats.sentences} translations repeat the same words again and again"
@@ -209,8 +205,8 @@ class TranslationJob:
 
     def _result(self, number: int, line: str, translation: Translation) -> str:
         if self.fields.field:
-            return self.fields.filled(number + 1, line, translation)
-        return self._render(number, translation)
+            return self.fields.filled(number, line, translation)
+        return self._render(number - 1, translation)
 
     def _translate(self, lines: list[str]) -> Generator[tuple[int, Translation], None, None]:
         if self.fields.field:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -45,7 +46,7 @@ def generate(
     * `sharpbeam generate runs/lm-ptb-small/best --beam-size 1 --format jsonl < prompts.txt`
     """
     from sharpbeam.api.generator import Generator
-    from sharpbeam.jobs.chunks import run_chunks
+    from sharpbeam.jobs.chunks import chunked_answers
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.text.lines import StandardInput, read_lines
 
@@ -54,16 +55,11 @@ def generate(
     generator = Generator(model, machine=machine, **options)
     number = generator.defaults.search.num_hypotheses
     output, stdin = StandardOutput(), StandardInput()
-    index = 0
-
-    def put(text: str, generation: Generation) -> None:
-        nonlocal index
-        one = _record(index, generation) if format_ == "jsonl" else _text(generation, number)
-        output.write(text, one)
-        index += 1
-
     prompts = iter(prompt) if prompt else read_lines(None, standard_input=stdin)
-    run_chunks(prompts, generator.generate_iter, put, ready=stdin.ready)
+    with closing(chunked_answers(prompts, generator.generate_iter, ready=stdin.ready)) as generations:
+        for index, (text, generation) in enumerate(generations):
+            one = _record(index, generation) if format_ == "jsonl" else _text(generation, number)
+            output.write(text, one)
     output.commit()
 
 

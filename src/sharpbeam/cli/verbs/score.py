@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,9 +14,6 @@ from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import choice
-
-if TYPE_CHECKING:
-    from sharpbeam.decoding.results import Answer
 
 
 @with_options()
@@ -53,7 +50,7 @@ def score(
     * `paste test.de test.en | sharpbeam score de-en --format jsonl`
     * `sharpbeam score runs/lm-ptb-small/best --target ptb.test.txt`
     """
-    from sharpbeam.api.scorer import Scorer
+    from sharpbeam.api.scorer import Scorer, perplexity
     from sharpbeam.api.translator import Translator
     from sharpbeam.decoding.loading import find_models, task_of
     from sharpbeam.jobs.output import StandardOutput
@@ -70,31 +67,32 @@ def score(
     options["length_penalty"] = length_penalty
     charset = check_encoding(encoding)
     output, stdin = StandardOutput(), StandardInput()
+    if language:
+        scorer = Scorer(model, machine=machine, **options)
+        lines = read_lines(target, standard_input=stdin, encoding=charset)
+        answers = score_lines(scorer, lines, scorer.defaults, apart=apart, ready=stdin.ready)
+    else:
+        translator = Translator(model, machine=machine, **options)
+        pairs = (
+            file_pairs(source, target, encoding=charset)
+            if source and target
+            else column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
+        )
+        answers = score_pairs(translator, pairs, translator.defaults, stdin.ready)
+    count, tokens, log_prob = 0, 0, 0.0
     with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
-
-        def put(index: int, answer: Answer) -> None:
+        for index, answer in enumerate(answers):
             line = f"{answer.score:.6f}" if format_ == "text" else json.dumps(record(index, answer), ensure_ascii=False)
             output.write("", line + "\n")
+            count, tokens = count + 1, tokens + len(answer.token_scores)
+            log_prob += sum(answer.token_scores)
             bar(1)
-
-        if language:
-            scorer = Scorer(model, machine=machine, **options)
-            lines = read_lines(target, standard_input=stdin, encoding=charset)
-            total = score_lines(scorer, lines, put, scorer.defaults, apart=apart, ready=stdin.ready)
-        else:
-            translator = Translator(model, machine=machine, **options)
-            pairs = (
-                file_pairs(source, target, encoding=charset)
-                if source and target
-                else column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
-            )
-            score_pairs(translator, pairs, put, translator.defaults, stdin.ready)
     output.commit()
     if language:
-        if not total.lines:
+        if not count:
             raise InputError(f"{target or 'standard input'} is empty; there is nothing to score.")
-        figures = f"log_prob {total.log_prob:.3f}, perplexity {total.perplexity:.3f}"
-        print(f"{total.lines} lines, {total.tokens} tokens with the ends of lines: {figures}", file=sys.stderr)
+        figures = f"log_prob {log_prob:.3f}, perplexity {perplexity(log_prob, tokens):.3f}"
+        print(f"{count} lines, {tokens} tokens with the ends of lines: {figures}", file=sys.stderr)
 
 
 def _check_sides(source: Path | None, target: Path | None, language: bool, apart: bool) -> None:
