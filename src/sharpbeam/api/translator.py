@@ -10,7 +10,7 @@ import numpy as np
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.contract.decoding import decode_lines
-from sharpbeam.contract.lines import Contract
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
@@ -94,8 +94,15 @@ class Translator(TextDecoder[Translation]):
         return decode_lines(texts, decode, chosen, partial(self._contract, chosen))
 
     def _contract(self, options: DecodeOptions) -> Contract:
-        language = options.languages.source_language or self.loaded.language_tags.source
-        return Contract(language, self._attends, options.search.length_penalty)
+        tags, languages, search = self.loaded.language_tags, options.languages, options.search
+        return Contract(
+            language=languages.source_language or tags.source,
+            target=languages.target_language or tags.target,
+            attends=self._attends,
+            attention=search.return_attention,
+            penalty=search.length_penalty,
+            count_pieces=lambda word: len(self.loaded.source.encode(word)),
+        )
 
     @cached_property
     def _attends(self) -> bool:

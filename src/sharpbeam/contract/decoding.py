@@ -7,7 +7,8 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from sharpbeam.contract.lines import Contract, is_plain, line_steps, one_step
+from sharpbeam.contract.lines import is_plain, line_steps, one_step
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Translation

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sharpbeam.contract.answers import Change, Piece, changed_text, joined
-from sharpbeam.contract.spans import span_steps
+from sharpbeam.contract.sentences import Contract, blanked, sentence_steps
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.sentences import split_sentences
@@ -22,39 +22,27 @@ _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]
 # One sentence of words and usual signs; what else there is has to be looked at.
 _PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_](?:[^\W_]|[ ,'’\"“”„«»;()—–-])*[.!?…]?[\"”»'’)]?\s*")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
+_LOWER = re.compile("(?<![^\\W_])[a-zß-öø-ÿа-яёα-ωά-ώ]{4}")  # a word that a title would begin with a capital letter
 _MARKED = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}|\s-\w|--")
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """How lines are translated."""
-
-    language: str = ""  # of the source
-    attends: bool = True  # the model has attention
-    penalty: float = 0.0  # the length penalty of a line's score
-    pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
-    messages: int = 3  # ICU messages inside of each other that are translated
 
 
 def is_plain(text: str) -> bool:
     """Whether a line is empty, or one sentence in which there is nothing to protect, as most lines are."""
     if len(text) > MOST_LETTERS or not text.strip():
         return not text.strip()
-    return _PLAIN.fullmatch(text) is not None and not _MARKED.search(text)
+    usual = _PLAIN.fullmatch(text) is not None and _LOWER.search(text) is not None
+    return usual and not _MARKED.search(text)
 
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
     spans = find_spans(text, contract.pattern)
     ranges = list(sentence_ranges(text, spans, contract.language))
-    if not spans and ranges == [(0, len(text))]:
-        (whole,) = yield [Job(text)]
-        return whole
     spans = yield from together([_message_steps(span, contract) for span in spans])
     steps = []
     for start, end in ranges:
         own = [span.moved(-start) for span in spans if start <= span.start < end]
-        steps.append(span_steps(text[start:end], own, contract.attends) if own else one_step(text[start:end]))
+        steps.append(sentence_steps(text[start:end], own, contract))
     answers = yield from together(steps)
     if not ranges:
         return Translation(text, (replace(EMPTY, text=text),))
@@ -86,9 +74,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
     """
     hidden = covered(text, spans)
     ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
-    blank = hidden
-    for span in spans:
-        blank = blank[: span.start] + " " * (span.end - span.start) + blank[span.end :]
+    blank = blanked(text, spans)
     for line in _LINE.finditer(hidden):
         at = line.start()
         if bullet := _BULLET.match(hidden, at, line.end()):

@@ -10,9 +10,10 @@ an address in brackets has not disturbed. Spans whose stand-ins are not copied o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import Any
 
 import numpy as np
 
@@ -26,24 +27,27 @@ from sharpbeam.text.spans import Span, kept
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
-SCORES = {"return_scores": True}
 _SIGNS = ".,;:!?…)]。、，"
 
 
-def span_steps(text: str, spans: Sequence[Span], attends: bool) -> Steps[Translation]:
-    """The translation of a sentence with its spans in their places; `attends`: the model has attention."""
+def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping[str, Any]) -> Steps[Translation]:
+    """The translation of a sentence with its spans in their places.
+
+    `attends`: the model has attention. `changes` are those of the options.
+    """
     if all(span.soft for span in spans):
-        (answer,) = yield [Job(text)]
+        (answer,) = yield [Job(text, dict(changes))]
         if kept(text, answer.text, spans):
             return answer
     names = _names(text, STAND_INS[0], len(spans))
     masked_text, bare_text = _written(text, spans, names)[0], _written(text, spans, [""] * len(spans))[0]
     alone = not any(map(str.isalpha, bare_text))
-    masked, *others = yield [Job(masked_text, SCORES), *([] if alone else [Job(bare_text, SCORES)])]
+    scores = {"return_scores": True, **changes}
+    masked, *others = yield [Job(masked_text, scores), *([] if alone else [Job(bare_text, scores)])]
     if not _copied(masked.text, names):
         again = _names(text, STAND_INS[1], len(spans))
         attention = {"return_attention": True} if attends else {}
-        jobs = [Job(_written(text, spans, again)[0], SCORES), Job(bare_text, SCORES | attention)]
+        jobs = [Job(_written(text, spans, again)[0], scores), Job(bare_text, scores | attention)]
         other, *others = yield jobs[: 1 if alone else 2]
         if _copied(other.text, again):
             masked, names = other, again

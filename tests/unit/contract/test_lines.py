@@ -10,7 +10,8 @@ import pytest
 from support.decoders import Decoder, answer, run
 
 from sharpbeam import Translator
-from sharpbeam.contract.lines import Contract, is_plain, line_steps
+from sharpbeam.contract.lines import is_plain, line_steps
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.results import Translation
 from sharpbeam.text.spans import find_spans, kept
 
@@ -103,7 +104,7 @@ def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> 
     assert found.alignment == ((0, 0), (1, 1), (2, 2))
 
 
-@pytest.mark.parametrize("text", ["", " ", "One two.", "“Well,” he said; it's fine!", "Ele não é daqui…"])
+@pytest.mark.parametrize("text", ["", " ", "One more.", "“Well,” he said; it's fine!", "Ele não foi daqui…"])
 def test_plain_lines(text: str) -> None:
     assert is_plain(text)
 
@@ -130,3 +131,16 @@ def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str])
     translator = Translator(tiny_model)
     plain = [text for text in sentences if is_plain(text)]
     assert translator.translate(plain) == translator.translate(plain, raw=True)
+
+
+def test_case_follows_the_source() -> None:
+    assert line("ONE TWO, THREE x.com FOUR.") == "ONEX TWOX, THREEX x.com FOURX."
+    assert line("One and Two of Three Four") == "Onex Andx Twox ofx Threex Fourx"
+    assert line("He said STOP THAT NOW and left") == "Hex saidx STOPX THATX NOWX andx leftx"
+
+
+def test_a_lost_number_is_put_back() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, foreign(source.replace("34", "dozens of")))
+
+    assert "34" in line("She has 34 cats at home", decode)

@@ -1,0 +1,90 @@
+"""A sentence with what the contract promises: letter case around numbers around protected spans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sharpbeam.contract.spans import span_steps
+from sharpbeam.contract.steps import Job, Steps
+from sharpbeam.contract.words import word_attention
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.case import Case, case_of, outside, titled, upper
+from sharpbeam.text.numbers import lost_numbers
+from sharpbeam.text.spans import Span, kept
+
+AGAIN = {"beam_size": 5, "num_hypotheses": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """How lines are translated."""
+
+    language: str = ""  # of the source
+    target: str = ""  # the language of the translation
+    attends: bool = True  # the model has attention
+    attention: bool = False  # and answers have it
+    penalty: float = 0.0  # the length penalty of a line's score
+    pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
+    messages: int = 3  # ICU messages inside of each other that are translated
+    count_pieces: Callable[[str], int] = len  # of a word of the source
+
+
+def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
+    """The translation of a sentence."""
+    hidden = blanked(text, spans)
+    case = case_of(text, hidden, contract.language, contract.count_pieces)
+    spelled = case.text if case else text
+    changes = {"return_attention": True} if case and case.name == "words" and contract.attends else {}
+    answer = yield from _number_steps(spelled, spans, contract, changes)
+    if case is None:
+        return answer
+    fixed = [span.text for span in spans]
+    answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answer.hypotheses)
+    if not contract.attention and changes:
+        answers = tuple(replace(each, attention=None) for each in answers)
+        answer = replace(answer, source_tokens=())
+    return replace(answer, source=text, hypotheses=answers)
+
+
+def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes: dict[str, Any]) -> Steps[Translation]:
+    """The translation of a sentence, decoded again where it lacks a number."""
+    answer = yield from span_steps(text, spans, contract.attends, changes)
+    hidden = blanked(text, spans)
+    lost = lost_numbers(hidden, answer.text)
+    if not lost:
+        return answer
+    if not spans:
+        (again,) = yield [Job(text, AGAIN | changes)]
+        sound = (each for each in again.hypotheses if not lost_numbers(hidden, each.text))
+        if better := next(sound, None):
+            return replace(again, hypotheses=(better, *answer.hypotheses[1:]))
+    numbers = [Span(start, end, text[start:end]) for start, end in lost]
+    every = sorted([*spans, *numbers], key=lambda span: span.start)
+    other = yield from span_steps(text, every, contract.attends, changes)
+    return other if kept(text, other.text, spans) else answer
+
+
+def blanked(text: str, spans: Sequence[Span]) -> str:
+    """The text with spaces in the places of spans."""
+    for span in spans:
+        text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
+    return text
+
+
+def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequence[str], language: str) -> Answer:
+    """The answer in the case of the source; its tokens stay."""
+    if case.name == "upper":
+        return replace(answer, text=outside(answer.text, fixed, lambda text: upper(text, language)))
+    if case.name == "title":
+        return replace(answer, text=outside(answer.text, fixed, lambda text: titled(text, case.small, language)))
+    found = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
+    capitals = {index for index, word in enumerate(found.source) if word in case.capitals}
+    text = answer.text
+    for row, (start, end) in reversed(list(zip(found.weights, found.target, strict=True))):
+        if row.size and int(row.argmax()) in capitals:
+            text = text[:start] + upper(text[start:end], language) + text[end:]
+    whole = all(text.count(one) >= answer.text.count(one) for one in fixed)
+    return replace(answer, text=text) if whole else answer

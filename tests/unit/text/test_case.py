@@ -1,0 +1,90 @@
+# ruff: noqa: RUF001 (Turkish and Greek letters)
+"""Letter case of sentences, and numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharpbeam.text.case import case_of, lower, outside, titled, upper
+from sharpbeam.text.numbers import lost_numbers
+
+NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
+
+
+def pieces(word: str) -> int:
+    """A vocabulary of lower-case words and names."""
+    known = word in NAMES or (word.islower() and not {word.title(), word.upper()} & NAMES)
+    return 1 if known else 3
+
+
+def spelled(text: str, language: str = "en") -> tuple[str, str] | None:
+    case = case_of(text, text, language, pieces)
+    return case and (case.name, case.text)
+
+
+def test_capitals_are_spelled_as_usual() -> None:
+    assert spelled("TOM SAW PARIS, NATO SAID.") == ("upper", "Tom saw Paris, NATO said.")
+    assert spelled("WARNING!") == ("upper", "Warning!")
+    assert spelled("ВОЙНА И МИР", "ru") == ("upper", "Война и мир")
+
+
+def test_titles_and_words_in_capitals() -> None:
+    assert spelled("The Old Man Visits Paris") == ("title", "The old man visits Paris")
+    assert spelled("The Man of the House Sleeps") == ("title", "The man of the house sleeps")
+    assert spelled("He said STOP IT RIGHT NOW and left.") == ("words", "He said stop it right now and left.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "One two.",
+        "NATO",
+        "USA",
+        "I saw NATO and the BBC.",
+        "Tom Merkel, Paris",
+        "The old Man sleeps",
+        "Guten Morgen",
+        "中文",
+    ],
+)
+def test_usual_case_is_left_alone(text: str) -> None:
+    assert spelled(text) is None
+
+
+def test_german_nouns_are_no_title() -> None:
+    assert spelled("Guten Morgen, Herr Maier", "de") is None
+
+
+def test_letters_of_languages() -> None:
+    assert upper("iyi ışık", "tr") == "İYİ IŞIK"
+    assert lower("İYİ IŞIK", "tur_Latn") == "iyi ışık"
+    assert upper("Straße", "de") == "STRASSE"
+    assert upper("Καλημέρα", "el") == "ΚΑΛΗΜΕΡΑ"
+    assert lower("ΟΔΟΣ", "el") == "οδος"
+
+
+def test_titles_and_what_is_fixed() -> None:
+    assert titled("o homem da casa dorme", True, "pt") == "O Homem da Casa Dorme"
+    assert titled("o homem da casa", False, "pt") == "O Homem Da Casa"
+    assert outside("veja x.com e {n}", ["x.com", "{n}"], str.upper) == "VEJA x.com E {n}"
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        ("1,000.5 men", "1.000,5 homens"),
+        ("20,000 men", "20 mil homens"),
+        ("at 5 p.m. on 3:30", "17h, 3h30"),
+        ("in 2019", "em ٢٠١٩"),
+        ("the 21st century", "século XXI"),
+        ("2 and 2", "2 vezes"),
+    ],
+)
+def test_numbers_in_another_form_are_there(source: str, answer: str) -> None:
+    assert lost_numbers(source, answer) == []
+
+
+def test_lost_numbers_are_found() -> None:
+    assert lost_numbers("He has 2 dogs and 34 cats.", "Ele tem 3 cães e 2 gatos.") == [(18, 20)]
+    assert lost_numbers("1.5 and 2019", "15 e 2018") == [(8, 12)]
