@@ -62,7 +62,12 @@ def test_what_does_not_fit_together(model: Path, pairs: Path) -> None:
         fit_shortlist(model)
     with pytest.raises(OptionError, match="give one of"):
         fit_shortlist(model, pairs=pairs, lex=pairs)
-    with pytest.raises(OptionError, match="it must be above 0 with text"):
-        fit_shortlist(model, text=pairs)
-    with pytest.raises(OptionError, match=r"text is .*fitted to real text"):
-        fit_shortlist(model, fidelity=0.9)
+    for options, got in (
+        ({"text": pairs}, "0.0"),
+        ({"fidelity": 0.9}, "0.9"),
+        ({"pairs": pairs, "fidelity": 0.9}, "0.9"),
+    ):
+        with pytest.raises(OptionError, match=f"fidelity is {got}; it must be above 0 with text"):
+            fit_shortlist(model, **options)
+    with pytest.raises(OptionError, match="fidelity is 1; it must be 0 or more and below 1"):
+        fit_shortlist(model, text=pairs, fidelity=1)

@@ -92,7 +92,8 @@ def fit_shortlist(
     options = changed(options or ShortlistOptions(), keywords, "fit_shortlist")
     sources = {"pairs": pairs, "lex": lex, "vmap": vmap}
     files = {name: Path(path) for name, path in sources.items() if path is not None}
-    require(bool(fidelity) or not text, "fidelity", fidelity, "above 0 with text, which it is measured on")
+    require(0 <= fidelity < 1, "fidelity", fidelity, "0 or more and below 1")
+    require(bool(fidelity) == bool(text), "fidelity", fidelity, "above 0 with text, to measure it on, and 0 without")
     if len(files) > 1 or not (files or fidelity):
         raise OptionError("give one of pairs, lex and vmap, or text with a fidelity.")
     for name, column in (("source_column", source_column), ("target_column", target_column)):
