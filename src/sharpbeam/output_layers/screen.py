@@ -197,10 +197,9 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         logits; without, all of a set do. The matrix is shared, and must not be written to afterwards. Raises
         ValueError for arrays that do not fit.
         """
-        if screen.fallback is None:
-            fallback = None
-        native = None if fallback is None else fallback.native
-        return cls(_native(weight, bias, screen, isa, int8, native is not None, native), fallback)
+        if screen.fallback is None or fallback is None:
+            return cls(_native(weight, bias, replace(screen, fallback=None), isa, int8), None)
+        return cls(_native(weight, bias, screen, isa, int8, fallback.native), fallback)
 
     @property
     def packed_bytes(self) -> int:
@@ -236,7 +235,7 @@ class FallbackFeatures:
 
     def __init__(self, weight: Floats, bias: Floats, screen: Screen, hidden: Floats) -> None:
         """Look at `hidden` [n, D]; the screen has a test, whose center and k count."""
-        native = _native(weight, bias, screen, "auto", True, True, None)
+        native = _native(weight, bias, screen)
         self.best, self.kth, self.log_mass, self.distance, self.log_total = native.features(hidden).T.copy()
         self.log_share: Floats = self.log_mass - self.log_total
         """The log of the share of the tokens outside, by the residual mass."""
@@ -258,17 +257,17 @@ def _native(
     weight: Floats,
     bias: Floats,
     screen: Screen,
-    isa: str,
-    int8: bool,
-    tested: bool,
-    fallback: _core.RowLayer | None,
+    isa: str = "auto",
+    int8: bool = True,
+    fallback: _core.RowLayer | None = None,
 ) -> _core.ScreenLayer:
+    """The layer in the core; with a test and no `fallback` it only says the features of the test."""
     arrays = (weight, bias, screen.weight, screen.bias, screen.start, screen.token)
     residual, test = screen.residual, screen.fallback
     if residual is None:
         return _core.ScreenLayer(*arrays, isa, int8)
     mass = (residual.weight, residual.bias)
-    if test is None or not tested:
+    if test is None:
         return _core.ScreenLayer(*arrays, isa, int8, None, *mass)
     numbers = (test.margin, test.mass_weight, test.distance_weight, test.threshold, test.max_log_share)
     return _core.ScreenLayer(*arrays, isa, int8, fallback, *mass, test.center, test.k, *numbers)
