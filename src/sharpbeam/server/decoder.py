@@ -96,7 +96,7 @@ class Decoder:
             translation = await decode(engine, text, {**hop.languages, **last})
             text = translation.text
         self.ticket.finished()
-        self.metrics.count_sentence()
+        self.metrics.sentences.inc()
         if len(self.route) > 1:  # attention is to the words of the pivot, which are not the client's
             answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, answers, translation.truncated)

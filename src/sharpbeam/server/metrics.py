@@ -36,8 +36,8 @@ class Metrics:
             "sharpbeam_request_seconds", "Time from the head of a request to the end of its answer.", ("endpoint",),
             buckets=SECONDS, registry=own,
         )  # fmt: skip
-        self._characters = Counter("sharpbeam_characters", "Characters of texts.", registry=own)
-        self._sentences = Counter("sharpbeam_sentences", "Sentences that were translated.", registry=own)
+        self.characters = Counter("sharpbeam_characters", "Characters of texts.", registry=own)
+        self.sentences = Counter("sharpbeam_sentences", "Sentences that were translated.", registry=own)
         self._pending, self._loaded, self._waiting, self._live = (
             Gauge(f"sharpbeam_{name}", text, labels, registry=own, multiprocess_mode="livesum")
             for name, text, labels in (
@@ -49,17 +49,9 @@ class Metrics:
         )
 
     @property
-    def characters(self) -> int:
+    def character_count(self) -> int:
         """The characters of all texts so far."""
         return int(self._registry.get_sample_value("sharpbeam_characters_total") or 0)
-
-    def count_texts(self, texts: list[str]) -> None:
-        """Count the texts of a request."""
-        self._characters.inc(sum(map(len, texts)))
-
-    def count_sentence(self) -> None:
-        """Count a sentence that is done."""
-        self._sentences.inc()
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request; `endpoint` is its route, never a path that a client made up."""

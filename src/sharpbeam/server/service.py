@@ -95,7 +95,7 @@ class Service:
             detected = [detect(text, self.catalog.sources) if query.source == "auto" else None for text in query.texts]
             sources = [self.catalog.code_of(each.language if each else query.source) for each in detected]
             routes = [self.catalog.route(source, target) for source in sources]
-            self.metrics.count_texts(query.texts)
+            self.metrics.characters.inc(sum(map(len, query.texts)))
             async with self.pool.hold({hop.model for route in routes for hop in route}) as engines:
 
                 def work(index: int) -> Coroutine[Any, Any, TranslatedText]:

@@ -90,7 +90,7 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     @routes.get("/v2/usage", summary="Characters so far and their limit, which is none")
     async def usage(request: Request) -> dict[str, int]:
         gate.admit(request)
-        return {"character_count": service.metrics.characters, "character_limit": 10**12}
+        return {"character_count": service.metrics.character_count, "character_limit": 10**12}
 
     return routes
 

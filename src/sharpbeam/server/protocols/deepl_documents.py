@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 from pydantic import Field
 
 from sharpbeam.server.documents import Documents
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.fields import RequestFields
 from sharpbeam.server.glossaries import Glossaries
-from sharpbeam.server.protocols.files import UploadFields, read_upload
+from sharpbeam.server.protocols.files import UploadFields, download, read_upload
 
 Id = Annotated[str, Path(description="document_id, as the upload returned it")]
 
@@ -54,8 +54,6 @@ def router(gate: Gate, glossaries: Glossaries, documents: Documents) -> APIRoute
 
     @routes.post("/document/{id}/result", openapi_extra=KeyFields.description("The translation of a document"))
     async def result(request: Request, id: Id) -> Response:
-        path = documents.result(id, KeyFields.of(await gate.fields(request)).document_key)
-        headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
-        return FileResponse(path, media_type="application/octet-stream", headers=headers)
+        return download(documents.result(id, KeyFields.of(await gate.fields(request)).document_key))
 
     return routes

@@ -22,37 +22,41 @@ async def event_stream(
 
     The first event is waited for, so that a refusal has its status. When the client leaves, the work is cancelled.
     """
-    events: asyncio.Queue[str] = asyncio.Queue()
+    events: asyncio.Queue[str | None] = asyncio.Queue()  # None is the end
+    refusal: Refused | None = None
 
     def tell(text: int, source: str, translation: str) -> None:
         events.put_nowait(event("sentence", {"text": text, "source": source, "translation": translation}))
 
     async def work() -> None:
-        results = await gate.service.translate(query, tell)
-        events.put_nowait(await asyncio.to_thread(lambda: event("done", answer(results))))
+        nonlocal refusal
+        try:
+            results = await gate.answer(request, gate.service.translate(query, tell))
+            events.put_nowait(await asyncio.to_thread(lambda: event("done", answer(results))))
+        except Refused as error:
+            refusal = error
+        finally:
+            events.put_nowait(None)
 
-    task = asyncio.create_task(gate.answer(request, work()))
-    first = asyncio.create_task(events.get())
+    task = asyncio.create_task(work())
     try:
-        await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
+        first = await events.get()
     except asyncio.CancelledError:
         task.cancel()
         raise
-    if task.done() and not first.done() and events.empty():
-        first.cancel()
-        task.result()  # raises
+    if first is None:
+        await task
+        raise refusal or Refused(500, "internal error")
 
     async def lines() -> AsyncIterator[str]:
         try:
-            yield await first
-            while not (task.done() and events.empty()):
-                following = asyncio.create_task(events.get())
-                await asyncio.wait({task, following}, return_when=asyncio.FIRST_COMPLETED)
-                if following.done():
-                    yield following.result()
-                following.cancel()
-            if isinstance(error := task.exception(), Refused):
-                yield event("error", {"error": error.message})
+            line: str | None = first
+            while line is not None:
+                yield line
+                line = await events.get()
+            await task
+            if refusal is not None:
+                yield event("error", {"error": refusal.message})
         finally:
             task.cancel()
 

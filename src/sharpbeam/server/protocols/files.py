@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Request
@@ -72,6 +72,12 @@ async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[F
     return fields, content, suffix, next(name for name, format in FORMATS.items() if suffix in format.suffixes)
 
 
+def download(path: Path) -> Response:
+    """The answer with a file, which browsers save."""
+    headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
+    return FileResponse(path, media_type="application/octet-stream", headers=headers)
+
+
 def router(gate: Gate, files: Files) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
@@ -86,8 +92,6 @@ def router(gate: Gate, files: Files) -> APIRouter:
 
     @routes.get("/download_file/{name}", summary="The translation of a file")
     async def download_file(name: Annotated[str, Name(description="as translatedFileUrl has it")]) -> Response:
-        path = files.path(name)
-        headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
-        return FileResponse(path, media_type="application/octet-stream", headers=headers)
+        return download(files.path(name))
 
     return routes
