@@ -253,15 +253,16 @@ def _ass_lines(content: bytes) -> list[str]:
     return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8").splitlines(keepends=True)
 
 
-def ass_read(content: bytes) -> list[str]:
-    return ["".join(re.split(r"\s+|\\N", line)) for line in _ass_lines(content)]
+def ass_read(content: bytes) -> list[tuple[str, int]]:
+    """Lines with the number of line ends in them, whose places may change."""
+    return [("".join(re.split(r"\s+|\\N", line)), line.count("\\N")) for line in _ass_lines(content)]
 
 
 def ass_kept(content: bytes) -> Any:
-    """Lines without their text, and the codes and the number of lines in it."""
+    """Lines without their text, and the codes in it."""
     heads = []
     for line in _ass_lines(content):
         head, sign, text = line.rpartition(",A b,")
         codes = sorted(re.findall(r"\{\\[^{}]*\}|\\h", text))
-        heads.append((head, sign, codes, text.count("\\N")) if line.startswith("Dialogue") else line)
+        heads.append((head, sign, codes) if line.startswith("Dialogue") else line)
     return heads

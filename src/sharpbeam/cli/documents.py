@@ -61,7 +61,7 @@ def run_document(
         raise OptionError(f"{source} is a document; give --output FILE, or --lines to translate its lines.")
     hint: Any = {name: dict(options).get(name) for name in ("source_language", "target_language") if name in options}
     options = cast(DecodeKeywords, {name: value for name, value in options.items() if name not in hint})
-    terms = read_glossary(glossary) if glossary else None
+    terms = read_glossary(glossary, **hint) if glossary else None
     names = [name for name in fields.split(",") if name]
     chosen = DocumentOptions(**documents)
     translator = Translator(model, machine=machine, **options)

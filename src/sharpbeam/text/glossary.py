@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sharpbeam.errors import InputError
 from sharpbeam.text.lines import read_lines
+from sharpbeam.text.termbase import read_termbase
 
 Terms = Mapping[str, str | Sequence[str]]
 
@@ -106,11 +107,14 @@ def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     return missing
 
 
-def read_glossary(path: Path) -> Glossary:
+def read_glossary(path: Path, source_language: str = "", target_language: str = "") -> Glossary:
     """Terms of a file, a line for each: the term, a tab, its translation, and after further tabs other forms of it.
 
-    A line with a term alone keeps it as it is. Raises InputError for another line.
+    A line with a term alone keeps it as it is. Raises InputError for another line. A file that ends in .tbx is a
+    termbase, of which the terms of two languages are taken; with only two in it they need no names.
     """
+    if path.suffix.lower() == ".tbx":
+        return Glossary(read_termbase(path, source_language, target_language))
     terms: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), 1):
         parts = [part.strip() for part in line.split("\t")]

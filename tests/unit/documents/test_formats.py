@@ -119,6 +119,34 @@ def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
         read_glossary(tmp_path / "terms.tsv")
 
 
+_CONCEPT = "<termEntry>{}</termEntry>"
+_TERMS = '<langSet xml:lang="{}"><tig><term>{}</term></tig><ntig><termGrp><term>{}</term></termGrp></ntig></langSet>'
+
+
+def test_a_termbase_is_a_glossary_of_two_of_its_languages(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tbx"
+    two = _TERMS.format("en-US", "cat", "house  cat") + _TERMS.format("pt", "gato", "gato &amp; Co")
+    path.write_text(f'<martif xml:lang="en"><note>x</note>{_CONCEPT.format(two)}</martif>', encoding="utf-8")
+    expected = {"cat": ("gato", "gato & Co"), "house cat": ("gato", "gato & Co")}
+    assert read_glossary(path).terms == expected
+    assert read_glossary(path, "en", "pt_BR").terms == expected
+    assert sorted(read_glossary(path, "pt", "en").terms) == ["gato", "gato & Co"]
+    modern = '<tbx xmlns="urn:iso:std:iso:30042:ed-2"><conceptEntry><langSec xml:lang="de"><term>Haus</term></langSec>'
+    modern += '<langSec xml:lang="en"><termSec><term>house</term></termSec></langSec></conceptEntry>'
+    path.write_text(modern + "</tbx>", encoding="utf-8")
+    assert read_glossary(path).terms == {"Haus": ("house",)}
+    with pytest.raises(InputError, match="has the languages de, en; a glossary needs two of them"):
+        read_glossary(path, "de", "fr")
+    three = modern.replace("</conceptEntry>", '<langSec xml:lang="fr"><term>x</term></langSec></conceptEntry></tbx>')
+    path.write_text(three, encoding="utf-8")
+    with pytest.raises(InputError, match="has the languages de, en, fr; a glossary needs two"):
+        read_glossary(path)
+    for hostile in ('<!DOCTYPE a [<!ENTITY b SYSTEM "/etc/passwd">]><tbx>&b;</tbx>', "<tbx>", "\ufeff"):
+        path.write_text(hostile, encoding="utf-8")
+        with pytest.raises(InputError, match=r"terms\.tbx: (the document type declares|this is not XML)"):
+            read_glossary(path)
+
+
 def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as file:

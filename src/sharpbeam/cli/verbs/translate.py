@@ -116,6 +116,7 @@ def translate(
     if not files and sys.stdin.isatty():
         print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
     shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
+    languages = options.get("source_language", ""), options.get("target_language", "")
     with progress_bar("translating", lambda: count_lines(inputs, shard, charset), shown=shown) as bar:
         figures = translate_file(
             model,
@@ -127,7 +128,7 @@ def translate(
             encoding=charset,
             errors=cast(Any, errors),
             target_prefix=target_prefix,
-            glossary=read_glossary(glossary) if glossary else None,
+            glossary=read_glossary(glossary, *languages) if glossary else None,
             raw=raw,
             field=field,
             into=into,

@@ -12,9 +12,9 @@ from sharpbeam.documents.formats.encoded import XML_CHARSET, EncodedDocument
 from sharpbeam.documents.formats.html import XhtmlDocument, relabeled
 from sharpbeam.documents.formats.interface import Document
 from sharpbeam.documents.formats.xml import Rules, XmlDocument
-from sharpbeam.documents.formats.xml_tokens import xml_tokens
 from sharpbeam.documents.segment import Part, Segment, check_count
 from sharpbeam.errors import InputError
+from sharpbeam.text.xml_tokens import xml_tokens
 
 Reader = Callable[[str], Document[str]]
 _OFFICE_LANGUAGE = re.compile(r'(<(?:w:lang\b[^<>]*?\sw:val|a:(?:r|endParaR|defR)Pr\b[^<>]*?\slang)=")([\w-]+)')

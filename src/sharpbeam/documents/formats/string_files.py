@@ -8,8 +8,8 @@ from html import escape
 
 from sharpbeam.documents.formats.html import INLINE, relabeled
 from sharpbeam.documents.formats.xml import Element, Item, Rules, XmlDocument, joined
-from sharpbeam.documents.formats.xml_tokens import Token
 from sharpbeam.documents.segment import is_translatable
+from sharpbeam.text.xml_tokens import Token
 
 _ATTRIBUTES = r"""(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*"""
 _LANGUAGE_OF = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.placeholders import add_piece, pieces
-from sharpbeam.documents.formats.xml_tokens import Token, xml_tokens
 from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError
+from sharpbeam.text.xml_tokens import Token, xml_tokens
 
 Names = frozenset[str]
 MOST_TOKENS = 500_000  # of a block, each of some hundred bytes

@@ -24,6 +24,8 @@ _PREFIXES = {
     **{space.format("spreadsheetml"): "s:" for space in _OFFICE},
     **{_ODF.format(name): f"{name}:" for name in ("text", "office")},
     "http://purl.org/dc/elements/1.1/": "dc:",
+    "http://www.w3.org/XML/1998/namespace": "xml:",
+    "urn:iso:std:iso:30042:ed-2": "",
     **{_XLIFF + version: "" for version in ("1.1", "1.2", "2.0", "2.1", "2.2")},
 }
 
