@@ -16,12 +16,17 @@ from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
-from sharpbeam.convert.formats.weights import BFloat16, Stored, Tensor, Weights
+from sharpbeam.convert.formats.weights import BFloat16, Stored, Tensor, Tensors, Weights
 from sharpbeam.convert.formats.yaml import read_options
-from sharpbeam.convert.readers.marian_files import MarianFiles, find_marian_files, is_options_file, named_model
+from sharpbeam.convert.readers.marian_files import (
+    MarianFiles,
+    find_marian_files,
+    is_options_file,
+    named_model,
+    read_vocabulary,
+)
 from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
 from sharpbeam.convert.readers.marian_transformer import read_transformer
-from sharpbeam.convert.readers.marian_vocabulary import read_vocabulary
 from sharpbeam.convert.readers.tokens import TokenLists
 from sharpbeam.errors import ModelError
 from sharpbeam.models.gru.config import GruConfig
@@ -29,11 +34,10 @@ from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.marian_shortlist import read_marian_shortlist
 
 _CONFIG = "special:model.yml"
-_KINDS = {
-    "transformer": (TransformerConfig, read_transformer),
-    "s2s": (GruConfig, read_recurrent),
-    "amun": (GruConfig, read_recurrent),
-    "nematus": (GruConfig, read_recurrent),
+_RECURRENT = (GruConfig, read_recurrent, "decoder_ff_logit_l2")
+_KINDS = {  # type -> config, reader, and the name of the output layer
+    "transformer": (TransformerConfig, read_transformer, "decoder_ff_logit_out"),
+    **dict.fromkeys(("s2s", "amun", "nematus"), _RECURRENT),
 }
 _ABSENT = ("layer-normalization", "right-left")
 _LISTS = "Its vocabularies are lists of tokens: text is tokens with spaces between."
@@ -59,13 +63,22 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Convert
     # Norms before a block have a suffix, which says nothing new.
     names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
     arrays = marian_names({names[name]: array for name, array in arrays.items() if not _is_other(name)})
-    kind, read = facts.choice("type", _KINDS)
+    config, read, output = facts.choice("type", _KINDS)
     for name in _ABSENT:
         facts.require(name, [False])
-    weights = Weights(path, {name: _in_our_order(name, array) for name, array in arrays.items()})
-    sizes, tensors = read(facts, weights)
-    weights.check_all_taken()
-    return _with_tokens(find_marian_files(path, source, target, options), kind, sizes, tensors)
+    tensors = Tensors(Weights(path, {name: _in_our_order(name, array) for name, array in arrays.items()}))
+    sizes = read(facts, tensors, _embeddings(tensors, output))
+    tensors.weights.check_all_taken()
+    return _with_tokens(find_marian_files(path, source, target, options), config, sizes, tensors)
+
+
+def _embeddings(tensors: Tensors, output: str) -> dict[str, Any]:
+    """The embeddings and the output layer, whose weights are called `output`_W or _Wt, and _b; or tied."""
+    weights, target, bias = tensors.weights, ("Wemb", "decoder_Wemb"), f"{output}_b"
+    sizes = tensors.add_embeddings(("Wemb", "encoder_Wemb"), target, (f"{output}_W", f"{output}_Wt", *target))
+    size = sizes["target_vocab_size"]
+    tensors["output_bias"] = weights.take(bias, size) if bias in weights else np.zeros(size, np.float32)
+    return sizes
 
 
 def _with_tokens(

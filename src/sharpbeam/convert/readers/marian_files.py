@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam.convert.converted import checked_decoding
+from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.formats.yaml import read_options, read_words
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
@@ -155,3 +156,18 @@ def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         except (TypeError, ValueError):
             raise ModelError(f"{path}: {theirs} is {reprlib.repr(value)}; it must be a number.") from None
     return checked_decoding(path, found)
+
+
+def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:
+    """The words of a .yml file, or the pieces of an .spm, by id, and the SentencePiece model.
+
+    Raises ModelError or InputError for a file that is none, or has more words than `size`, the model's embeddings.
+    """
+    spm: bytes | None = None
+    if path.suffix in (".yml", ".yaml"):
+        words = read_words(path)
+    else:
+        spm, words = read_spm(path)
+    if len(words) > size:
+        raise ModelError(f"{path} has {len(words)} words, but the model's embedding has {size}; give its vocabulary.")
+    return [*words, *(f"<unused {i}>" for i in range(len(words), size))], spm

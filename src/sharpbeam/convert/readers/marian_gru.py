@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.weights import Stored, Tensor, Weights, values
-from sharpbeam.convert.readers.marian_vocabulary import read_embeddings
+from sharpbeam.convert.formats.weights import Stored, Tensors, values
 from sharpbeam.types import Floats
 
 _DEFAULTS = {
@@ -65,29 +64,27 @@ def _marian_name(name: str, apart: bool) -> str:
     return name
 
 
-def read_recurrent(facts: Facts, weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts of GruConfig except tokens, and the tensors."""
+def read_recurrent(facts: Facts, tensors: Tensors, embeddings: dict[str, Any]) -> dict[str, Any]:
+    """Fill the `tensors`, which have the embeddings; returns the facts of GruConfig except tokens."""
     facts = facts.with_defaults(_DEFAULTS)
     for name, allowed in _ONLY.items():
         facts.require(name, allowed)
     if facts.flag("skip") and max(facts.integer("enc-depth"), facts.integer("dec-depth")) > 1:
         raise facts.refusal("skip", "false in a model of several layers; Sharpbeam lacks what it asks for")
-    return _MarianGru(facts, weights).read()
+    return _MarianGru(facts, tensors).read(embeddings)
 
 
 class _MarianGru:
     """The options and the weights of a recurrent model of Marian, and our tensors."""
 
-    def __init__(self, facts: Facts, weights: Weights) -> None:
-        self._facts, self._weights = facts, weights
-        self._tensors: dict[str, Tensor] = {}
+    def __init__(self, facts: Facts, tensors: Tensors) -> None:
+        self._facts, self._weights, self._tensors = facts, tensors.weights, tensors
         # Whether the first stack's states come after the second one's.
         self._swapped = facts.text("enc-type") == "alternating" and facts.integer("enc-depth") % 2 == 0
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of GruConfig except tokens, and the tensors."""
+    def read(self, embeddings: dict[str, Any]) -> dict[str, Any]:
+        """The facts of GruConfig except tokens."""
         w, top = self._weights, self._facts.integer("dec-depth") == 2
-        embeddings, self._tensors = read_embeddings(w, "decoder_ff_logit_l2")
         embedding = embeddings.pop("hidden_dim")
         encoder, decoder = (w.matrix_shape(f"{name}_Ux")[1] for name in ("encoder_bi", "decoder_cell1"))
         memory, layers = 2 * encoder, self._facts.integer("enc-depth")
@@ -100,7 +97,7 @@ class _MarianGru:
         if top:
             self._gru("decoder_l2_cell1", "decoder.top_gru", decoder, decoder)
         self._readout(embedding, decoder, memory)
-        sizes = embeddings | {
+        return embeddings | {
             "embedding_dim": embedding,
             "encoder_layers": layers,
             "encoder_dim": encoder,
@@ -114,7 +111,6 @@ class _MarianGru:
             "readout": "tanh",
             "hidden_dim": embedding,
         }
-        return sizes, self._tensors
 
     def _encoder(self, layers: int, embedding: int, dim: int) -> None:
         """Two stacks; of type "alternating" the first one reads its layers forwards and backwards in turn."""

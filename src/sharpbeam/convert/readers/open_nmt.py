@@ -87,7 +87,7 @@ def read_open_nmt(path: Path, source_spm: Path | None = None, target_spm: Path |
     facts.require("num_kv", [0, facts.integer("heads")])
     arrays = {_newer(name): array for name, array in saved["model"].items()}
     arrays |= {f"generator.{name.removeprefix('0.')}": array for name, array in saved["generator"].items()}
-    sizes, tensors = _OpenNmtTransformer(facts, Weights(path, arrays)).read()
+    sizes, tensors = _read_transformer(facts, Weights(path, arrays))
     source, target = (_tokens(path, saved["vocab"], side) for side in ("src", "tgt"))
     lists = TokenLists(path, source, target, *find_spms(path.parent, source_spm, target_spm))
     lists.check_sizes(sizes)
@@ -146,58 +146,51 @@ def _add_special(lists: TokenLists, tensors: dict[str, Tensor], ids: Mapping[str
             tensors["source_embedding"] = with_zero_row(tensors["source_embedding"], token)
 
 
-class _OpenNmtTransformer:
-    """The options and the weights of a checkpoint, and our tensors."""
-
-    def __init__(self, facts: Facts, weights: Weights) -> None:
-        self._facts, self._weights = facts, weights
-        self._tensors = Tensors(weights)
-
-    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig except tokens, and the tensors."""
-        facts, w, t = self._facts, self._weights, self._tensors
-        embeddings = [f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")]
-        sizes = t.add_embeddings(embeddings[:1], embeddings[1:], ("generator.weight",))
-        activation, gated = facts.choice("pos_ffn_activation_fn", _ACTIVATIONS)
-        epsilon = facts.get("norm_eps")
-        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-            raise facts.refusal("norm_eps", "a number between 0 and 1")
-        t["output_bias"] = w.take("generator.bias", sizes["target_vocab_size"])
+def _read_transformer(facts: Facts, w: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts of TransformerConfig except tokens, and the tensors."""
+    t = Tensors(w)
+    embeddings = [f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")]
+    sizes = t.add_embeddings(embeddings[:1], embeddings[1:], ("generator.weight",))
+    activation, gated = facts.choice("pos_ffn_activation_fn", _ACTIVATIONS)
+    epsilon = facts.get("norm_eps")
+    if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+        raise facts.refusal("norm_eps", "a number between 0 and 1")
+    t["output_bias"] = w.take("generator.bias", sizes["target_vocab_size"])
+    sizes |= {
+        "norm": "pre",
+        "norm_epsilon": epsilon,
+        "activation": activation,
+        "gated_ffn": gated,
+        "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in w,
+        "ffn_bias": "encoder.transformer.0.feed_forward.w_1.bias" in w,
+    }
+    for side in ("encoder", "decoder"):
         sizes |= {
-            "norm": "pre",
-            "norm_epsilon": epsilon,
-            "activation": activation,
-            "gated_ffn": gated,
-            "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in w,
-            "ffn_bias": "encoder.transformer.0.feed_forward.w_1.bias" in w,
+            f"{side}_layers": facts.integer(f"{side[:3]}_layers"),
+            f"{side}_heads": facts.integer("heads"),
+            f"{side}_ffn_dim": w.matrix_shape(f"{side}.transformer.0.feed_forward.w_1.weight")[0],
         }
-        for side in ("encoder", "decoder"):
-            sizes |= {
-                f"{side}_layers": facts.integer(f"{side[:3]}_layers"),
-                f"{side}_heads": facts.integer("heads"),
-                f"{side}_ffn_dim": w.matrix_shape(f"{side}.transformer.0.feed_forward.w_1.weight")[0],
-            }
-        positions, interleaved = self._positions(sizes["hidden_dim"])
-        sizes |= positions
-        add_tensors(t, sizes, _NAMES | _GATED if gated else _NAMES)
-        w.check_all_taken()
-        return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t
+    positions, interleaved = _positions(facts, w, sizes["hidden_dim"])
+    sizes |= positions
+    add_tensors(t, sizes, _NAMES | _GATED if gated else _NAMES)
+    w.check_all_taken()
+    return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t
 
-    def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
-        """The kind of positions, and whether they are interleaved. Tables in the file must be of that kind."""
-        facts, w = self._facts, self._weights
-        if not facts.flag("position_encoding"):
-            return {"positions": "none", "scaled_embedding": False}, False
-        kind = facts.choice("position_encoding_type", _POSITIONS)
-        interleaved = kind == "sinusoidal"
-        for side in ("encoder", "decoder"):
-            name = f"{side}.embeddings.make_embedding.pe.pe"
-            if name not in w:
-                continue
-            table = w.take(name, w.shape(name)[0] if w.shape(name) else 0, 1, dim)[:, 0]
-            if recognize(table) != (kind, 0, interleaved):
-                raise ModelError(f"{facts.path}: {name} is no table of {facts.get('position_encoding_type')}.")
-        return {"positions": kind}, interleaved
+
+def _positions(facts: Facts, w: Weights, dim: int) -> tuple[dict[str, Any], bool]:
+    """The kind of positions, and whether they are interleaved. Tables in the file must be of that kind."""
+    if not facts.flag("position_encoding"):
+        return {"positions": "none", "scaled_embedding": False}, False
+    kind = facts.choice("position_encoding_type", _POSITIONS)
+    interleaved = kind == "sinusoidal"
+    for side in ("encoder", "decoder"):
+        name = f"{side}.embeddings.make_embedding.pe.pe"
+        if name not in w:
+            continue
+        table = w.take(name, w.shape(name)[0] if w.shape(name) else 0, 1, dim)[:, 0]
+        if recognize(table) != (kind, 0, interleaved):
+            raise ModelError(f"{facts.path}: {name} is no table of {facts.get('position_encoding_type')}.")
+    return {"positions": kind}, interleaved
 
 
 def _newer(name: str) -> str:

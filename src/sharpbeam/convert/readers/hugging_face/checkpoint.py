@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +10,7 @@ from typing import Any
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
-from sharpbeam.convert.formats.weights import Tensor, Weights
-from sharpbeam.convert.readers.tokens import Tokens
+from sharpbeam.convert.formats.weights import Weights
 from sharpbeam.text.json import read_json
 
 
@@ -36,13 +35,3 @@ class Checkpoint:
     def weights(self) -> Weights:
         """The weights; raises ModelError if they cannot be read."""
         return read_hugging_face_weights(self.folder)
-
-
-@dataclass(frozen=True)
-class Family:
-    """Models of one class of `transformers`, by their model_type."""
-
-    defaults: Mapping[str, Any]  # of the class, since older versions leave them out of config.json
-    # The facts of TransformerConfig except those of tokens and languages, all tensors by our names, and the tokens.
-    # Raises ModelError by name for what Sharpbeam lacks.
-    read: Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Tokens]]

@@ -99,7 +99,7 @@ _SKIPPED = 2  # rows of BART's tables of positions that stand for no position
 
 
 def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
-    """Config, tensors and tokens of these models, as `Family.read`."""
+    """Config, tensors and tokens of these models, as `Reader`."""
     facts = checkpoint.facts
     for name, value in _FIXED[checkpoint.kind].items():
         facts.require(name, [value])

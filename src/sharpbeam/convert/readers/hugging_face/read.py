@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sharpbeam.convert.converted import Converted
-from sharpbeam.convert.formats.weights import values
+from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
-from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint, Family
-from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS
+from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
+from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS, Tokens
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.text.json import read_json
 
-FAMILIES: Mapping[str, Family] = {
-    **{kind: Family(defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},
-    **{kind: Family(defaults, t5.read_t5) for kind, defaults in t5.DEFAULTS.items()},
-}  # by model_type
+# The facts of TransformerConfig except those of tokens, all tensors by our names, and the tokens, of one class of
+# `transformers`. Raises ModelError by name for a feature that Sharpbeam lacks.
+Reader = Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Tokens]]
+# By model_type: the defaults of the class, since older versions leave them out of config.json, and the reader.
+FAMILIES: Mapping[str, tuple[Mapping[str, Any], Reader]] = {
+    **{kind: (defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},
+    **{kind: (defaults, t5.read_t5) for kind, defaults in t5.DEFAULTS.items()},
+}
 
 
 def read_hugging_face(folder: Path) -> Converted:
@@ -33,13 +38,14 @@ def read_hugging_face(folder: Path) -> Converted:
             f"{path}: model_type is {kind!r:.60}. Sharpbeam converts models of the types {', '.join(FAMILIES)}; run "
             "others with transformers, and those without an encoder with vLLM or llama.cpp."
         )
-    checkpoint = Checkpoint.open(folder, kind, config, FAMILIES[kind].defaults)
+    defaults, read = FAMILIES[kind]
+    checkpoint = Checkpoint.open(folder, kind, config, defaults)
     facts, generation = checkpoint.facts, checkpoint.generation
     facts.require("is_encoder_decoder", [True])
     if facts.get("quantization_config") is not None:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantized")
     options.refuse_lacking_options(generation)
-    sizes, tensors, tokens = FAMILIES[kind].read(checkpoint)
+    sizes, tensors, tokens = read(checkpoint)
     sizes |= tokens.facts
     sizes |= options.forced_facts(sizes.get("languages", {}), sizes.get("target_tag", False), generation)
     suppressed = options.suppressed_ids(generation)

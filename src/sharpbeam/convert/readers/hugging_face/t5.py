@@ -86,7 +86,7 @@ _NAMES = {
 
 
 def read_t5(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
-    """Config, tensors and tokens, as `Family.read`, of T5 and its relatives."""
+    """Config, tensors and tokens, as `Reader`, of T5 and its relatives."""
     facts = checkpoint.facts
     facts.require("tie_encoder_decoder", [False])
     sizes, tensors = _T5Reader(checkpoint.kind, facts, checkpoint.weights).read()
