@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sharpbeam.convert.converted import Converted
+from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
@@ -20,7 +20,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")  # w
 
 def read_model(
     origin: str, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
-) -> Converted:
+) -> ForeignModel:
     """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
 
     SentencePiece models may be given for kinds that do not come with them; others have their own, and refuse them.

@@ -168,7 +168,7 @@ def test_a_vocabulary_is_found_among_other_files(tmp_path):
         path.with_name("config.yml").write_text(options)
         assert read_model(str(path)).source.spm == wanted
     words_file(path.with_name("words.yml"), WORDS, "w")
-    with pytest.raises(ModelError, match=r"has 2 vocabularies, words\.yml, decoder\.spm; say which: --source-spm"):
+    with pytest.raises(ModelError, match=r"has 2 vocabularies, decoder\.spm, words\.yml; say which: --source-spm"):
         read_model(str(path))
     assert read_model(str(path), path.with_name("words.yml")).target.piece(2) == "w2"
     for one in ("words.yml", "decoder.spm"):

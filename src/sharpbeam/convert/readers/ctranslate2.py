@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Tensor, values
@@ -26,7 +26,7 @@ _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 def read_ctranslate2(
     folder: Path, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
-) -> Converted:
+) -> ForeignModel:
     """The model in `folder`; raises ModelError if it is no transformer for translation, or has a feature that we lack.
 
     Its folder need not have the SentencePiece models; without any text is pieces. With `source_eos` it was trained on
@@ -61,7 +61,7 @@ def read_ctranslate2(
     return _with_tokens(facts, lists, sizes, tensors)
 
 
-def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors: dict[str, Tensor]) -> Converted:
+def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors: dict[str, Tensor]) -> ForeignModel:
     """The model with its vocabularies, which have to be as long as the embeddings."""
     from_zero = sizes.pop("from_zero")
     special = {name: facts.text(f"{name}_token") or default for name, default in _SPECIAL.items()}
@@ -88,7 +88,7 @@ def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors
     ends = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
     notes = [] if lists.source_spm and lists.target_spm else [NO_SPM]
     notes += [] if facts.flag("add_source_eos") else [f"Sources {ends}."]
-    return Converted("a CTranslate2 model", config, tensors, tokens.source, tokens.target, tuple(notes))
+    return ForeignModel("a CTranslate2 model", config, tensors, tokens.source, tokens.target, tuple(notes))
 
 
 def _tags(lists: TokenLists, from_eos: bool) -> Tags:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file
 from sharpbeam.convert.formats.npz import read_npz
 from sharpbeam.convert.formats.weights import BFloat16, Stored, Tensor, Tensors, Weights
@@ -48,7 +48,7 @@ _PRE_NORM = (
 )
 
 
-def read_marian(path: Path, source: Path | None, target: Path | None) -> Converted:
+def read_marian(path: Path, source: Path | None, target: Path | None) -> ForeignModel:
     """The model in `path`: .npz, Marian's binary form, or YAML options that name it, with its files next to it.
 
     Vocabularies may be given. Raises ModelError or InputError.
@@ -86,7 +86,7 @@ def _with_tokens(
     kind: type[TransformerConfig | GruConfig],
     sizes: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
-) -> Converted:
+) -> ForeignModel:
     """The model with its vocabularies, and with one more token on each side, from which the decoder starts."""
     source, source_spm = read_vocabulary(files.source, sizes["source_vocab_size"])
     target, target_spm = read_vocabulary(files.target, sizes["target_vocab_size"])
@@ -101,7 +101,7 @@ def _with_tokens(
         shortlist = read_marian_shortlist(files.shortlist, *vocabularies, {*ids.values(), start}, shared)
     pre_norm = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
     notes = [*files.notes, *([] if source_spm else [_LISTS]), *([_PRE_NORM] if pre_norm else [])]
-    return Converted(
+    return ForeignModel(
         "a Marian model", config, tensors, tokens.source, tokens.target, tuple(notes), shortlist, files.decoding
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.convert.converted import checked_decoding
+from sharpbeam.convert.foreign import checked_decoding
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.formats.yaml import read_options, read_words
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
@@ -55,18 +55,18 @@ def named_model(options: Path) -> Path:
 def find_marian_files(
     model: Path, source: Path | None, target: Path | None, options: Path | None = None
 ) -> MarianFiles:
-    """The files that belong to `model`; those that were given win, and `options` are looked for where they are not.
+    """The files that belong to `model`, except those that the caller names.
 
-    Vocabularies are those that the options name, where they lie next to the model; else srcvocab.* and trgvocab.*; else
+    Vocabularies are those that the options name, if they lie next to the model; else srcvocab.* and trgvocab.*; else
     the only one there. Raises ModelError if there is not one, and InputError for options that cannot be read.
     """
     path = options or _find_options(model)
-    found = read_options(path) if path else {}
+    facts = read_options(path) if path else {}
     if source is None:
-        vocabularies = _noted(model, found) or _pair(model.parent) or [_only(model)]
+        vocabularies = _vocabularies(model, facts)
         source, target = vocabularies[0], target or vocabularies[-1]
-    shortlist, notes = _shortlist(model.parent, found)
-    decoding = _decoding(path, found) if path and "models" in found else {}
+    shortlist, notes = _shortlist(model.parent, facts)
+    decoding = _decoding(path, facts) if path and "models" in facts else {}
     return MarianFiles(model, source, target or source, shortlist, decoding, notes)
 
 
@@ -79,51 +79,47 @@ def _find_options(model: Path) -> Path | None:
 
 
 def _others(model: Path) -> list[str]:
-    """The names of other files of options that name the model; none where several do."""
-    found = []
-    for path in sorted(one for end in _YAML for one in model.parent.glob(f"*{end}")):
-        if path.name.startswith(f"{model.name}."):
-            continue
+    """The name of the other file of options that names the model; none if several do."""
+    names = []
+    for path in _files(model, *_YAML):
         try:
             if model.name in _names(read_options(path), "models"):
-                found.append(path.name)
+                names.append(path.name)
         except SharpbeamError:
             if path.name.startswith("config"):  # others are vocabularies, or of other models
                 raise
-    return found if len(found) == 1 else []
+    return names if len(names) == 1 else []
+
+
+def _files(model: Path, *endings: str) -> list[Path]:
+    """The files next to `model` with one of these endings, except those that are named after it."""
+    files = sorted(path for path in model.parent.iterdir() if path.suffix in endings and path.is_file())
+    return [path for path in files if not path.name.startswith(f"{model.name}.")]
 
 
 def _names(options: Mapping[str, Any], key: str) -> list[str]:
-    """The file names in a list of paths; none where there is no such list."""
+    """The file names in a list of paths; none if there is no such list."""
     paths = options.get(key)
     return [Path(str(path)).name for path in paths] if isinstance(paths, list) else []
 
 
-def _noted(model: Path, options: Mapping[str, Any]) -> list[Path]:
-    """One or two vocabularies that the options name, where they lie next to the model; or none."""
-    names = _names(options, "vocabs")
-    there = {one.name for one in model.parent.glob("*") if one.is_file()}
-    return [model.parent / name for name in names] if len(names) in (1, 2) and there >= set(names) else []
-
-
-def _pair(folder: Path) -> list[Path]:
-    """The two vocabularies of a model of Firefox with one for each side, or none."""
-    found = [[one for end in (".spm", *_YAML) for one in folder.glob(f"{side}vocab*{end}")] for side in ("src", "trg")]
-    return [files[0] for files in found] if all(len(files) == 1 for files in found) else []
-
-
-def _only(model: Path) -> Path:
-    """The only vocabulary next to the model. Of several files those that are no list of tokens do not count."""
-    files = [one for end in (*_YAML, ".spm") for one in sorted(model.parent.glob(f"*{end}"))]
-    found = [one for one in files if ".npz." not in one.name and not one.name.startswith(f"{model.name}.")]
-    if len(found) > 1:
-        found = [one for one in found if one.suffix == ".spm" or _is_list(one)] or found
-    if len(found) != 1:
+def _vocabularies(model: Path, options: Mapping[str, Any]) -> list[Path]:
+    """One or two vocabularies; raises ModelError if there is none, or more than one without names that tell which."""
+    paths = [model.parent / name for name in _names(options, "vocabs")]
+    if len(paths) in (1, 2) and all(path.is_file() for path in paths):
+        return paths
+    files = [path for path in _files(model, ".spm", *_YAML) if ".npz." not in path.name]
+    paths = [path for side in ("srcvocab", "trgvocab") for path in files if path.name.startswith(side)]
+    if len(paths) == 2 and paths[1].name.startswith("trg"):
+        return paths
+    if len(files) > 1:
+        files = [path for path in files if path.suffix == ".spm" or _is_list(path)] or files
+    if len(files) != 1:
         raise ModelError(
-            f"{model.parent} has {len(found)} vocabularies{''.join(f', {one.name}' for one in found)}; say which: "
+            f"{model.parent} has {len(files)} vocabularies{''.join(f', {path.name}' for path in files)}; say which: "
             "--source-spm FILE, --target-spm FILE."
         )
-    return found[0]
+    return files
 
 
 def _is_list(path: Path) -> bool:
@@ -134,28 +130,24 @@ def _is_list(path: Path) -> bool:
 
 
 def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, tuple[str, ...]]:
-    """The binary shortlist that the options name, or the only one there; and what to say of one that is not read."""
-    named = options.get("shortlist")
-    name = Path(str(named[0])).name if isinstance(named, list) and named else ""
-    found = [folder / name] if name and (folder / name).is_file() else sorted(folder.glob("lex*.bin"))
-    found = [one for one in found if one.is_file()]
-    if len(found) != 1:
-        return None, ()
-    if not is_marian_shortlist(found[0]):
-        return None, (f"Its shortlist is text: sharpbeam fit shortlist MODEL --lex {found[0].name} reads it.",)
-    return found[0], ()
+    """The binary shortlist that the options name, or the only one there; and a note about one that is not read."""
+    paths = [folder / name for name in _names(options, "shortlist")[:1] if (folder / name).is_file()]
+    paths = paths or [path for path in sorted(folder.glob("lex*.bin")) if path.is_file()]
+    if len(paths) != 1 or is_marian_shortlist(paths[0]):
+        return (paths[0] if len(paths) == 1 else None), ()
+    return None, (f"Its shortlist is text: sharpbeam fit shortlist MODEL --lex {paths[0].name} reads it.",)
 
 
 def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The search options in `options`, checked; raises ModelError."""
-    found: dict[str, Any] = {}
+    search: dict[str, Any] = {}
     for theirs, ours in _SEARCH.items():
         value = options.get(theirs)
         try:
-            found |= {} if value is None else {ours: value if type(value) is int else float(value)}
+            search |= {} if value is None else {ours: value if type(value) is int else float(value)}
         except (TypeError, ValueError):
             raise ModelError(f"{path}: {theirs} is {reprlib.repr(value)}; it must be a number.") from None
-    return checked_decoding(path, found)
+    return checked_decoding(path, search)
 
 
 def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.convert.converted import Converted
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, with_zero_row
@@ -76,7 +76,7 @@ _GATED = in_layers("{side}.transformer.{layer}.", {"ffn.up": "feed_forward.<w_1|
 _NEWER = {".a_2": ".weight", ".b_2": ".bias", "decoder.transformer_layers.": "decoder.transformer."}
 
 
-def read_open_nmt(path: Path, source_spm: Path | None = None, target_spm: Path | None = None) -> Converted:
+def read_open_nmt(path: Path, source_spm: Path | None = None, target_spm: Path | None = None) -> ForeignModel:
     """The model in `path`; raises ModelError. Without a SentencePiece model text is pieces with spaces between."""
     saved = _checkpoint(path)
     facts = Facts(path, saved["opt"], _DEFAULTS)
@@ -98,7 +98,7 @@ def read_open_nmt(path: Path, source_spm: Path | None = None, target_spm: Path |
     tokens = lists.tokens(ids)
     config = TransformerConfig(**sizes | tokens.facts, source_eos=False)
     notes = () if lists.source_spm and lists.target_spm else (NO_SPM,)
-    return Converted("a model of OpenNMT-py", config, tensors, tokens.source, tokens.target, notes)
+    return ForeignModel("a model of OpenNMT-py", config, tensors, tokens.source, tokens.target, notes)
 
 
 def _checkpoint(path: Path) -> dict[str, dict[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sharpbeam.convert.converted import checked_decoding
 from sharpbeam.convert.facts import Facts
+from sharpbeam.convert.foreign import checked_decoding
 
 # Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
 _LACKED: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.converted import Converted
+from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
@@ -28,7 +28,7 @@ FAMILIES: Mapping[str, tuple[Mapping[str, Any], Reader]] = {
 }
 
 
-def read_hugging_face(folder: Path) -> Converted:
+def read_hugging_face(folder: Path) -> ForeignModel:
     """The model in `folder`; raises ModelError if its family is none of FAMILIES, or it has a feature that we lack."""
     path = folder / "config.json"
     config = read_json(path)
@@ -54,7 +54,7 @@ def read_hugging_face(folder: Path) -> Converted:
         bias[[token for token in suppressed if token < len(bias)]] += SUPPRESSED_BIAS
         tensors["output_bias"] = bias
         suppressed = ()  # the bias is enough, and costs nothing
-    return Converted(
+    return ForeignModel(
         f"a {kind} model of Hugging Face",
         TransformerConfig(**sizes, suppressed_ids=suppressed),
         tensors,

@@ -20,7 +20,7 @@ from sharpbeam.text.pieces import PieceVocabulary
 
 
 @dataclass(frozen=True)
-class Converted:
+class ForeignModel:
     """All that a model folder needs."""
 
     origin: str  # the format it came from, human-readable
