@@ -23,8 +23,8 @@ from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, Stored
 from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact
 from sharpbeam.storage.atomic import replacing_files
+from sharpbeam.storage.records import read_record
 from sharpbeam.storage.tensors import save_tensors
-from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
@@ -177,14 +177,7 @@ def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:
             if (folder / old).exists():
                 raise ModelError(f"{folder / old} is of an earlier release, which this one does not read. {advice}")
         raise ModelError(f"{folder} has no {kind.name.replace('_', ' ')}. {advice}")
-    try:
-        facts = read_any_json(path, WORDS)
-    except ModelError as error:
-        raise ModelError(f"{error} {advice}") from error
-    version = facts.get("format_version") if isinstance(facts, dict) else None
-    if version != kind.version and version not in kind.older:
-        raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {kind.version}. {advice}")
-    return dict(facts)
+    return read_record(path, {kind.version, *kind.older}, advice)
 
 
 def _advice(kind: Artifact, folder: Path) -> str:

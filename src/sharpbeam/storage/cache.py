@@ -1,8 +1,8 @@
-"""Notes about files, in the user's cache: what was found out about a file, for as long as it is not changed.
+"""Notes about files, in the user's cache: facts of a file that hold as long as it is not changed.
 
 A note holds the file's device, number, size and times of change, and speaks for it only while all of these are the
-same. What cannot be read or written is as if it were not there. SHARPBEAM_CACHE names another folder for notes, or none
-if it is empty.
+same. A note that cannot be read or written is as if it were not there. SHARPBEAM_CACHE names another folder for notes,
+or none if it is empty.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from sharpbeam.storage.atomic import write_text
 
 HOME = "SHARPBEAM_CACHE"  # variable that names the cache's folder; "" for none
 _LIMIT = 1 << 16  # bytes of a note, at most
@@ -21,12 +23,12 @@ _LIMIT = 1 << 16  # bytes of a note, at most
 
 def file_state(path: Path) -> list[int]:
     """Identity of a file's contents: device, number, size, and times of change in nanoseconds."""
-    found = path.stat()
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    state = path.stat()
+    return [state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
 
 
 def read_note(kind: str, path: Path) -> dict[str, Any] | None:
-    """The facts of the note of this kind about `path`; None where there is none, or the file has changed since."""
+    """The facts of the note of this kind about `path`; None if there is none, or the file has changed since."""
     note = _place(kind, path)
     if note is None:
         return None
@@ -35,8 +37,8 @@ def read_note(kind: str, path: Path) -> dict[str, Any] | None:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_uid != getattr(os, "geteuid", lambda: about.st_uid)():
                 return None  # a pipe may not end, and a note of another user may say anything
-            found = json.loads(file.read(_LIMIT))
-        return dict(found["facts"]) if found["state"] == file_state(path) else None
+            content = json.loads(file.read(_LIMIT))
+        return dict(content["facts"]) if content["state"] == file_state(path) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -46,20 +48,13 @@ def write_note(kind: str, path: Path, state: list[int], facts: dict[str, Any]) -
     note = _place(kind, path)
     if note is None:
         return
-    temporary = None
-    try:
+    with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=note.parent, delete=False, encoding="utf-8") as file:
-            temporary = file.name
-            json.dump({"state": state, "facts": facts}, file)
-        os.replace(temporary, note)
-    except OSError:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        write_text(note, json.dumps({"state": state, "facts": facts}))
 
 
 def _place(kind: str, path: Path) -> Path | None:
-    """The file of the note; None where the user wants no cache."""
+    """The file of the note; None if the user wants no cache."""
     home = os.environ.get(HOME)
     if home == "":
         return None

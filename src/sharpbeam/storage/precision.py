@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from sharpbeam.errors import ModelError
-from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.model_folder import read_facts
+from sharpbeam.storage.records import read_record, save_record
 
 FILE = "precision.json"
 FORMAT_VERSION = 1
@@ -22,8 +20,8 @@ class Evidence:
 
     compute_type: str
     agreement: float  # share of the positions at which both have the same best token
-    lost: float  # what float32 thinks less likely of the other's best token: log probability, mean over the positions
-    bleu: float | None = None  # of greedy answers, where references were given
+    lost: float  # log probability by which float32 has the other's best token below its own; mean over the positions
+    bleu: float | None = None  # of greedy answers; None without references
 
 
 @dataclass(frozen=True)
@@ -34,41 +32,38 @@ class Precision:
     tried: tuple[Evidence, ...]
     sentences: int
     positions: int
-    text: str  # of what the sentences are
-    bleu: float | None = None  # of float32, where references were given
+    text: str  # the origin of the sentences
+    bleu: float | None = None  # of float32; None without references
 
     def summary(self) -> str:
         """For people."""
-        said = []
-        for one in self.tried:
-            bleu = "" if one.bleu is None or self.bleu is None else f", BLEU {one.bleu:.2f} to {self.bleu:.2f}"
-            said.append(
-                f"{one.compute_type} has float32's best token at {one.agreement:.2%} of {self.positions} positions, "
-                f"and loses {one.lost:.4f} of log probability at each{bleu}"
+        sentences = []
+        for evidence in self.tried:
+            before, after = self.bleu, evidence.bleu
+            bleu = "" if before is None or after is None else f", BLEU {after:.2f} to {before:.2f}"
+            sentences.append(
+                f"{evidence.compute_type} has float32's best token at {evidence.agreement:.2%} of {self.positions} "
+                f"positions, and loses {evidence.lost:.4f} of log probability at each{bleu}"
             )
-        return f"{self.compute_type}: {'; '.join(said)} ({self.sentences} sentences: {self.text})"
+        return f"{self.compute_type}: {'; '.join(sentences)} ({self.sentences} sentences: {self.text})"
 
 
 def save_precision(folder: Path, precision: Precision) -> None:
     """Write the evidence into the model folder; raises OutputError."""
-    facts = {"format_version": FORMAT_VERSION, "weights": read_facts(folder).digest, **asdict(precision)}
-    with replacing_files(folder, FILE) as staging:
-        (staging / FILE).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    save_record(folder, FILE, FORMAT_VERSION, {"weights": read_facts(folder).digest, **asdict(precision)})
 
 
 def read_precision(folder: Path) -> Precision | None:
-    """The folder's evidence; None where there is none, or it is of other weights. Raises ModelError."""
+    """The folder's evidence; None if there is none, or it is of other weights. Raises ModelError."""
     path = folder / FILE
     if not path.is_file():
         return None
+    facts = read_record(path, [FORMAT_VERSION], AGAIN)
     try:
-        facts: Any = json.loads(path.read_text(encoding="utf-8"))
-        version, weights = facts.pop("format_version"), facts.pop("weights")
-        tried = tuple(Evidence(**one) for one in facts.pop("tried"))
-        found = Precision(tried=tried, **facts)
-        sound = version == FORMAT_VERSION and found.compute_type in ("int8", "int16", "float32")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        weights, tried = facts.pop("weights"), tuple(Evidence(**evidence) for evidence in facts.pop("tried"))
+        precision = Precision(tried=tried, **facts)
+    except (KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read ({error}). {AGAIN}") from error
-    if not sound:
-        raise ModelError(f"{path}: it must have format_version {FORMAT_VERSION} and a number type. {AGAIN}")
-    return found if weights == read_facts(folder).digest else None
+    if precision.compute_type not in ("int8", "int16", "float32"):
+        raise ModelError(f"{path}: compute_type is {precision.compute_type!r}; it must be a number type. {AGAIN}")
+    return precision if weights == read_facts(folder).digest else None
