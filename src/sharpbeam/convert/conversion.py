@@ -26,7 +26,7 @@ class Conversion:
 
     folder: Path
     summary: str  # format, layers, tokens and weights of the model, human-readable
-    notes: tuple[str, ...] = ()  # what a user should know, a sentence each
+    notes: tuple[str, ...] = ()  # for the user, a sentence each
 
 
 def convert_model(
@@ -77,7 +77,7 @@ def export_model(model: str | Path, output: str | Path, *, overwrite: bool = Fal
 
 
 def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:
-    """A tensor as it is stored: matrices of int8 or of float32. Biases of positions are no matrices of a product."""
+    """A tensor as it is stored: matrices of int8 or of float32. Biases of positions are in no matmul."""
     if quantization == "float32":
         return values(tensor)
     is_matrix = not isinstance(tensor, Int8Matrix) and tensor.ndim == 2 and not name.endswith("position_bias")

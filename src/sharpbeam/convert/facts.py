@@ -81,7 +81,7 @@ class Facts:
         value = self.get(name)
         if value is not None and not any(type(value) is type(other) and value == other for other in allowed):
             choices = " or ".join(map(repr, allowed))
-            raise self.refusal(name, f"{choices}; Sharpbeam lacks what it asks for")
+            raise self.refusal(name, f"{choices}; Sharpbeam lacks others")
 
     def refusal(self, name: str, allowed: str) -> ModelError:
         """The error for a value that is not `allowed`."""

@@ -28,8 +28,8 @@ class ForeignModel:
     tensors: Mapping[str, Tensor]
     source: PieceVocabulary
     target: PieceVocabulary
-    notes: tuple[str, ...] = ()  # what a user should know, a sentence each
-    shortlist: Shortlist | None = None  # the one that the model came with
+    notes: tuple[str, ...] = ()  # for the user, a sentence each
+    shortlist: Shortlist | None = None  # its own
     decoding: Mapping[str, Any] = field(default_factory=dict)  # its own search options, by our names
 
     @property
@@ -53,7 +53,7 @@ class ForeignModel:
         return f"{self.origin}, {layers}, {tokens}{languages}, {millions:.1f} million weights{own}{shortlist}"
 
     def save(self, folder: Path, name: str) -> None:
-        """Write the model folder; `name` is what the model is called in its card."""
+        """Write the model folder; `name` is its title in the card."""
         files = _files("source", self.source)
         if self.target is not self.source:
             files |= _files("target", self.target)

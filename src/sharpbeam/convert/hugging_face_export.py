@@ -25,32 +25,17 @@ from sharpbeam.types import Floats
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "gelu_sigmoid": "quick_gelu", "gelu_tanh": "gelu_new"}
 _MOST_POSITIONS = 1024
-# The facts that MarianMT can express; anything else is refused.
-_FACTS: dict[str, tuple[Any, ...]] = {
-    "norm": ("post",),
-    "encoder_final_norm": (False,),
-    "decoder_final_norm": (False,),
-    "embedding_norm": (False,),
-    "norm_epsilon": (1e-5,),
-    "norm_kind": ("layer",),
-    "activation": tuple(_ACTIVATIONS),
-    "gated_ffn": (False,),
-    "experts": (0,),
-    "head_dim": (0,),
-    "scaled_attention": (True,),
-    "positions": ("sinusoidal",),
-    "position_offset": (0,),
-    "decoder_kind": ("attention",),
-    "source_tag": ("none", "target"),
-    "target_tag": (False,),
-    "source_begin": ((),),
-    "source_eos": (True,),
-    "target_begin": ((),),
-}
+_MARIAN = TransformerConfig(4, 4, norm="post", encoder_final_norm=False, decoder_final_norm=False)
+# The facts in which a model must be as MarianMT is.
+_FACTS = (
+    *("norm", "encoder_final_norm", "decoder_final_norm", "embedding_norm", "norm_epsilon", "norm_kind", "gated_ffn"),
+    *("experts", "head_dim", "scaled_attention", "positions", "position_offset", "decoder_kind", "target_tag"),
+    *("source_begin", "source_eos", "target_begin"),
+)
 
 
 def export_hugging_face(folder: Path, to: Path) -> None:
-    """Write the model in `folder` as MarianMT; raises ModelError, by the fact's name, for one that it cannot say."""
+    """Write the model in `folder` as MarianMT; raises ModelError by name for a fact that it cannot express."""
     config = _readable(folder)
     files = _tokenizer(folder, config, *read_vocabularies(folder))
     with replacing_folder(to) as staging:
@@ -62,13 +47,15 @@ def export_hugging_face(folder: Path, to: Path) -> None:
 def write_marian(folder: Path, to: Path) -> None:
     """Config and weights of the model in `folder` into the folder `to`; raises as `export_hugging_face`."""
     config = _readable(folder)
-    for fact, allowed in _FACTS.items():
-        if getattr(config, fact) not in allowed:
-            choices = " or ".join(map(repr, allowed))
-            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; MarianMT can only say {choices}.")
+    allowed = {fact: [getattr(_MARIAN, fact)] for fact in _FACTS} | {"source_tag": ["none", "target"]}
+    for fact, values in allowed.items():
+        if getattr(config, fact) not in values:
+            choices = " or ".join(map(repr, values))
+            raise ModelError(f"{folder}: {fact} is {getattr(config, fact)!r}; MarianMT can only express {choices}.")
     save_tensors(to / "model.safetensors", _tensors(config, read_tensors(folder, config)), {"format": "pt"})
-    for name, facts in (("config.json", _config(config)), ("generation_config.json", _generation(config))):
-        (to / name).write_bytes(_json(facts))
+    (to / "config.json").write_bytes(_json(_config(config)))
+    banned = {"bad_words_ids": [[token] for token in config.suppressed_ids]} if config.suppressed_ids else {}
+    (to / "generation_config.json").write_bytes(_json(_special(config) | banned))
 
 
 def _readable(folder: Path) -> TransformerConfig:
@@ -113,11 +100,6 @@ def _config(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def _generation(config: TransformerConfig) -> dict[str, Any]:
-    banned = {"bad_words_ids": [[token] for token in config.suppressed_ids]} if config.suppressed_ids else {}
-    return _special(config) | banned
-
-
 def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str, Floats]:
     """Weights under the names of MarianMT; products of one input are cut apart, missing biases are zeros."""
     tensors = {"final_logits_bias": ours["output_bias"][None]}
@@ -143,9 +125,11 @@ def _tokenizer(folder: Path, config: TransformerConfig, source: Vocabulary, targ
         spm.append(_spm(folder, side, vocabulary))
         ids.append({vocabulary.piece(token): token for token in range(len(vocabulary))})
         if len(ids[-1]) < len(vocabulary):
-            raise ModelError(f"{folder}: two words of the {side} vocabulary have one name, which MarianMT cannot say.")
-    named = {"unk": config.unk_id, "eos": config.eos_id, "pad": config.pad_id}
-    facts: dict[str, Any] = {f"{name}_token": target.piece(token) for name, token in named.items()}
+            raise ModelError(
+                f"{folder}: two words of the {side} vocabulary have one name, which MarianMT cannot express."
+            )
+    special = {"unk": config.unk_id, "eos": config.eos_id, "pad": config.pad_id}
+    facts: dict[str, Any] = {f"{name}_token": target.piece(token) for name, token in special.items()}
     apart = ids[0] != ids[1]
     facts |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": apart, "model_max_length": _MOST_POSITIONS}
     files = {"source.spm": spm[0], "target.spm": spm[1], "vocab.json": _json(ids[0])}

@@ -1,4 +1,4 @@
-"""Any model of another program: what kind it is, and its reader."""
+"""Any model of another program: its kind, and the reader for it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def read_model(
 ) -> ForeignModel:
     """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
 
-    SentencePiece models may be given for kinds that do not come with them; others have their own, and refuse them.
-    With `source_eos` a model of CTranslate2 that does not say so was trained on sources that end in eos.
+    `source_spm` and `target_spm` are for kinds that do not come with SentencePiece models; others refuse them.
+    `source_eos`: a model of CTranslate2 was trained on sources that end in eos, though its files lack that fact.
     """
     path = Path(origin)
     if not path.exists():
@@ -68,11 +68,9 @@ def _models_in(folder: Path) -> list[Path]:
 
 
 def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
-    """Raise InputError if something was given that would not be heeded, since `owner` says it itself."""
+    """Raise InputError for an option that would have no effect, since `owner` has its own."""
     for name, path in (("source-spm", source_spm), ("target-spm", target_spm)):
         if path is not None:
             raise InputError(f"{name} is {path}; {owner} has its own SentencePiece models, so leave it out.")
     if source_eos:
-        raise InputError(
-            f"source-eos is for folders of CTranslate2; {owner} says how its sources end, so leave it out."
-        )
+        raise InputError(f"source-eos is for folders of CTranslate2; {owner} has it in its files, so leave it out.")

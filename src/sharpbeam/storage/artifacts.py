@@ -89,7 +89,7 @@ class FolderArtifacts:
             raise ModelError(f"{path} or its .json is not sound ({error!r}). {advice}") from error
 
     def has(self, name: str) -> bool:
-        """Whether there is a sound one; one that is there and is not is told to the user, once."""
+        """Whether there is a sound one; the user is warned of one that is not, once."""
         kind = find_artifact(name)
         if name not in self._faults:
             self._faults[name] = "absent"
@@ -114,7 +114,7 @@ class FolderArtifacts:
     def gains(self) -> dict[str, float]:
         """Times that the preview was measured to be faster than a scan, by kind of search.
 
-        Warns of each artifact that is there and of no use.
+        Warns of each artifact that is not sound.
         """
         for name in present_artifacts(self.folder):
             self.has(name)
@@ -122,7 +122,7 @@ class FolderArtifacts:
         return {str(name): float(gain) for name, gain in gains.items()} if isinstance(gains, dict) else {}
 
     def save(self, name: str, value: Any, facts: Mapping[str, Any]) -> None:
-        """Write the artifact; `facts` say what it was fitted on and how good it is. Raises OutputError."""
+        """Write the artifact; `facts` are its training text and quality. Raises OutputError."""
         kind, tensors, record = find_artifact(name), f"{name}.safetensors", f"{name}.json"
         arrays, own = kind.write(value)
         with replacing_files(self.folder, tensors, record) as temporary:

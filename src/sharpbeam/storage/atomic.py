@@ -15,24 +15,24 @@ from pathlib import Path
 
 from sharpbeam.errors import OutputError
 
-# In the names of our temporary files and folders, with so many random bytes, so that none of a user's is taken for one.
+# In the names of our temporary files and folders, and the random bytes after it, which no file of a user has.
 _MARK, _RANDOM = ".sharpbeam-", 8
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
 
 
 def check_folder(folder: Path, what: str, instead: str) -> None:
-    """Raise OutputError, before slow work, where `folder` neither is one that can be written to nor can be made.
+    """Raise OutputError, before slow work, if `folder` cannot be made or written to.
 
-    `what` goes into it, and a person may give `instead`.
+    `what` is to be written into it; `instead` is the user's way out.
     """
-    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        said = "cannot be written to" if there.is_dir() else "is no folder"
-        raise OutputError(f"cannot write {what}: {there} {said}; give {instead}.")
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        fault = "cannot be written to" if place.is_dir() else "is no folder"
+        raise OutputError(f"cannot write {what}: {place} {fault}; give {instead}.")
 
 
 def check_home(file: Path) -> None:
-    """Raise OutputError where there is no folder for `file` to be written to."""
+    """Raise OutputError if there is no folder for `file`."""
     if not file.absolute().parent.is_dir():
         raise OutputError(f"cannot write {file}: there is no folder {file.parent}.")
 
@@ -45,18 +45,19 @@ def replacing_file(path: Path) -> Iterator[Path]:
     left next to `path` are removed after a success.
     """
     temporary = _temporary(path)
-    held = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with suppress(OSError):
-            lock_file(held)  # tells other runs that clean up that this file is in use
+            lock_file(descriptor)  # tells other runs that clean up that this file is in use
         yield temporary
-        temporary.chmod(stat.S_IMODE(os.stat(path if path.exists() else held).st_mode))  # a library may make its own
+        mode = os.stat(path if path.exists() else descriptor).st_mode
+        temporary.chmod(stat.S_IMODE(mode))  # a library may make a file of its own, with another mode
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     finally:
-        os.close(held)
+        os.close(descriptor)
     _clear(path)
 
 
@@ -74,7 +75,7 @@ def write_text(path: Path, text: str) -> None:
 def lock_file(file: int) -> None:
     """Lock an open file or folder until it is closed; nothing on a system without `flock`.
 
-    Raises BlockingIOError where another process holds the lock, another OSError where the file system has no locks.
+    Raises BlockingIOError if another process holds the lock, another OSError if the file system has no locks.
     """
     try:
         import fcntl  # POSIX only
@@ -86,7 +87,7 @@ def lock_file(file: int) -> None:
 def lock(path: Path) -> int | None:
     """A descriptor that holds an exclusive lock on a file or folder until it is closed.
 
-    None where another one holds it, where the path cannot be opened, or where the file system has no locks.
+    None if another one holds it, the path cannot be opened, or the file system has no locks.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -117,15 +118,15 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of `folder` at the end of the block.
 
     An error inside leaves the old folder. Folders that killed runs left next to `folder` are removed after a success.
-    Raises OSError, with the name `folder` where none can be made there. A link to a folder stays a link.
+    Raises OSError, with the name `folder`, if none can be made there. A link to a folder stays a link.
     """
-    given, folder = folder, Path(os.path.realpath(folder))
+    name, folder = str(folder), Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = _new_folder(folder)
     except OSError as error:
-        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", str(given)) from error
-    held = lock(temporary)  # tells other runs that clean up that this folder is in use
+        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", name) from error
+    descriptor = lock(temporary)  # tells other runs that clean up that this folder is in use
     try:
         yield temporary
         temporary.chmod(0o755)
@@ -137,8 +138,8 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         try:
             shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old folder
         finally:
-            if held is not None:
-                os.close(held)
+            if descriptor is not None:
+                os.close(descriptor)
     _clear(folder)
 
 
@@ -166,7 +167,7 @@ def _put(temporary: Path, folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False where the system cannot."""
+    """Exchange two paths in one step; False if the system cannot."""
     try:
         rename = ctypes.CDLL(None).renameat2
     except (AttributeError, OSError):
@@ -175,18 +176,18 @@ def _exchange(one: Path, other: Path) -> bool:
     return done == 0
 
 
-def _clear(made: Path) -> None:
-    """Remove the files or folders that killed runs left next to `made`; those of running ones are locked."""
-    left = re.compile(rf"\.{re.escape(made.name + _MARK)}[0-9a-f]{{{2 * _RANDOM}}}")
-    for path in made.parent.iterdir():
-        if left.fullmatch(path.name) and (path.is_dir() or path.is_file()) and not path.is_symlink():
-            held = lock(path)
-            if held is not None:
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-                os.close(held)
+def _clear(path: Path) -> None:
+    """Remove the files or folders that killed runs left next to `path`; those of running ones are locked."""
+    temporary = re.compile(rf"\.{re.escape(path.name + _MARK)}[0-9a-f]{{{2 * _RANDOM}}}")
+    for other in path.parent.iterdir():
+        if not temporary.fullmatch(other.name) or other.is_symlink() or not (other.is_dir() or other.is_file()):
+            continue
+        if (descriptor := lock(other)) is not None:
+            if other.is_dir():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
+            os.close(descriptor)
 
 
 def _flush(path: Path) -> None:

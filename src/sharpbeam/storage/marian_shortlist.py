@@ -2,7 +2,7 @@
 
 Little-endian: uint64 magic, checksum, frequent, best, number of offsets, number of ids; the offsets, uint64; the ids,
 uint32. The translations of source token s are ids[offsets[s] : offsets[s + 1]]; the first `frequent` target ids are in
-every set, and so is each source token itself where both sides share one vocabulary (src/data/shortlist.cpp of
+every set, and so is each source token itself if both sides share one vocabulary (src/data/shortlist.cpp of
 browsermt's marian-dev). Marian fills a set up to a multiple of 8; that is left out here.
 """
 

@@ -34,7 +34,7 @@ DECODING = "decoding"  # key of config.json: the model's own options of a decodi
 FOREIGN = "If {} is a model of another program, convert it first: sharpbeam convert."
 _HASHED = 1 << 26  # bytes of weights that are hashed at every load, in some 0.1 s
 _CHUNK = 1 << 20  # values that are checked together
-_HALF_INFINITY = 0x7C00  # the exponent of what is not finite in float16
+_HALF_INFINITY = 0x7C00  # the exponent of values of float16 that are not finite
 _TABLES = ("source_embedding", "target_embedding", "embedding", "output_weight")  # read row by row, in float32
 
 
@@ -46,7 +46,7 @@ class MappedTensors(dict[str, Floats]):
         self._pages = pages
 
     def forget(self) -> None:
-        """Free the memory of all pages that were read; they are read again where they are needed again."""
+        """Free the memory of all pages that were read; they are read again when they are needed."""
         _forget(self._pages)
 
 
@@ -122,9 +122,9 @@ def read_config(folder: Path) -> Config:
 
 
 def verify_weights(folder: Path, facts: FolderFacts | None = None) -> bool:
-    """Hash the weights in `folder`: False where its config.json has no digest. Raises ModelError where it has another.
+    """Hash the weights in `folder`: False if its config.json has no digest. Raises ModelError if it has another.
 
-    Raises InputError where there are no weights. `facts` are those of config.json, if they were read already.
+    Raises InputError if there are no weights. `facts` are those of config.json, if they were read already.
     """
     path, digest = folder / WEIGHTS, (facts or read_facts(folder)).digest
     if digest is not None and digest != file_digest(path):
@@ -138,10 +138,10 @@ def verify_weights(folder: Path, facts: FolderFacts | None = None) -> bool:
 def weight_types(folder: Path) -> list[str]:
     """The types of the weights on disk: some of float32, float16 and int8. Raises ModelError."""
     try:
-        found = {entry.dtype for name, entry in tensor_entries(folder / WEIGHTS).items() if not name.endswith(SCALE)}
+        dtypes = {entry.dtype for name, entry in tensor_entries(folder / WEIGHTS).items() if not name.endswith(SCALE)}
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{folder / WEIGHTS} cannot be read as safetensors ({error}).") from error
-    return [name for dtype, name in (("I8", "int8"), ("F16", "float16"), ("F32", "float32")) if dtype in found]
+    return [name for dtype, name in (("I8", "int8"), ("F16", "float16"), ("F32", "float32")) if dtype in dtypes]
 
 
 def read_tensors(
@@ -164,7 +164,7 @@ def read_tensors(
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             raw = _core.file_pages(np.frombuffer(pages, np.uint8), file.fileno())
-        found = {
+        tensors = {
             name: _floats(name, entries, raw, widen=widen)
             for name in entries
             if not _is_scale(name, entries, widen=widen)
@@ -173,13 +173,13 @@ def read_tensors(
         raise ModelError(f"{path} is missing; the model folder is incomplete.") from error
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read as safetensors ({error}); copy or convert the model again.") from error
-    for name, tensor in found.items():
-        # Integers are finite; what their scales make of the largest of them must be.
+    for name, tensor in tensors.items():
+        # Integers are finite; the largest of them over each scale must be too.
         with np.errstate(divide="ignore", over="ignore"):
-            values = np.divide(128, found[name + SCALE], dtype=np.float32) if tensor.dtype == np.int8 else tensor
+            values = np.divide(128, tensors[name + SCALE], dtype=np.float32) if tensor.dtype == np.int8 else tensor
         if not _finite(values, pages):
             raise ModelError(f"{path}: tensor {name!r} holds a value that is not finite.")
-    return MappedTensors(found, pages)
+    return MappedTensors(tensors, pages)
 
 
 def _is_scale(name: str, entries: Mapping[str, TensorEntry], *, widen: bool = True) -> bool:
@@ -226,7 +226,7 @@ def _finite(tensor: NDArray[Any], pages: mmap.mmap) -> bool:
                 finite = bool(np.isfinite(chunk.sum()) or np.isfinite(chunk).all())
         if not finite:
             return False
-        _forget(pages)  # of a large file, only what is looked at is in memory
+        _forget(pages)  # of a large file, only one chunk is in memory
     return True
 
 

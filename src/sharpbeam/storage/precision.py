@@ -16,7 +16,7 @@ AGAIN = "Remove the file, or convert the model again."
 
 @dataclass(frozen=True)
 class Evidence:
-    """A number type against float32, both given the greedy answers of float32."""
+    """A number type against float32, both on the greedy answers of float32."""
 
     compute_type: str
     agreement: float  # share of the positions at which both have the same best token
@@ -65,5 +65,6 @@ def read_precision(folder: Path) -> Precision | None:
     except (KeyError, TypeError) as error:
         raise ModelError(f"{path} cannot be read ({error}). {AGAIN}") from error
     if precision.compute_type not in ("int8", "int16", "float32"):
-        raise ModelError(f"{path}: compute_type is {precision.compute_type!r}; it must be a number type. {AGAIN}")
+        allowed = "it must be int8, int16 or float32"
+        raise ModelError(f"{path}: compute_type is {precision.compute_type!r}; {allowed}. {AGAIN}")
     return precision if weights == read_facts(folder).digest else None

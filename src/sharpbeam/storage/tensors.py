@@ -44,7 +44,7 @@ class Int8Matrix:
 
     @property
     def size(self) -> int:
-        """How many values it has."""
+        """The number of values."""
         return self.integers.size
 
     @property
@@ -57,13 +57,13 @@ class Int8Matrix:
 
     def values(self) -> Floats:
         """The matrix as float32, C-contiguous."""
-        found = self.integers.astype(np.float32, order="C")
+        values = self.integers.astype(np.float32, order="C")
         with np.errstate(divide="ignore", invalid="ignore"):
-            found /= self.scale
-        return found
+            values /= self.scale
+        return values
 
     def by_rows(self) -> Int8Matrix | None:
-        """The same with a scale for each row [rows, 1]; None where the columns have scales of their own."""
+        """The same with a scale for each row [rows, 1]; None if the columns have scales of their own."""
         if self.scale.shape[1] > 1:
             return None
         return Int8Matrix(self.integers, np.broadcast_to(self.scale, (len(self.integers), 1)))
@@ -71,7 +71,7 @@ class Int8Matrix:
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """Where a tensor stands in a file."""
+    """The place of a tensor in a file."""
 
     dtype: str
     shape: tuple[int, ...]

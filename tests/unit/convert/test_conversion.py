@@ -53,5 +53,5 @@ def test_an_output_is_replaced_only_when_asked(tmp_path):
         convert_model(path, path.parent, overwrite=True)
     with pytest.raises(OptionError, match="quantization is 'int4'; it must be auto or int8 or float32"):
         convert_model(path, tmp_path / "other", quantization="int4")
-    with pytest.raises(ModelError, match=r"norm_epsilon is 1e-06; MarianMT can only say 1e-05"):
+    with pytest.raises(ModelError, match=r"norm_epsilon is 1e-06; MarianMT can only express 1e-05"):
         export_model(tmp_path / "ours", tmp_path / "theirs")

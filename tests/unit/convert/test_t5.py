@@ -196,7 +196,7 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
 
 
 def test_export_is_refused_by_name(pairs, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="norm is 'pre'; MarianMT can only say 'post'"):
+    with pytest.raises(ModelError, match="norm is 'pre'; MarianMT can only express 'post'"):
         export_model(pairs["T5"].ours.loaded.folder, tmp_path / "theirs")
 
 

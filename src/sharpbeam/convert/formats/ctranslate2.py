@@ -3,7 +3,7 @@
 Little-endian: the version of the format; then, since version 2, the name and revision of the model's kind; the number
 of variables, and for each its name, rank, sizes, type and bytes; since version 3 the number of aliases, and for each
 its name and that of the variable. A text is its length with a final NUL, and the bytes. Arrays are views of the mapped
-file; a size is held against what is left of it before anything is made.
+file; each size is checked against the rest of the file before memory is taken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sharpbeam.text.lines import check_regular
 
 VERSIONS = range(2, 7)
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-_TYPE_OF_SIZE = {1: "int8", 2: "int16", 4: "float32"}  # before version 4 the size says the type
+_TYPE_OF_SIZE = {1: "int8", 2: "int16", 4: "float32"}  # before version 4, by their size
 _MOST_RANK = 8
 
 
@@ -64,9 +64,9 @@ class _ModelBin:
         for _ in range(self._count() if version >= 3 else 0):
             alias, name = self._text(), self._text()
             if name not in variables:
-                raise ValueError(f"{alias!r} stands for {name!r}, which is not there")
+                raise ValueError(f"{alias!r} is an alias of {name!r}, which is not there")
             variables[alias] = variables[name]
-            if f"{name}_scale" in variables:  # an alias stands for the scale of what it names too
+            if f"{name}_scale" in variables:  # an alias has the scale of its variable
                 variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
         if self._offset != len(self._raw):
             raise ValueError("there are bytes after its end")
@@ -98,7 +98,7 @@ class _ModelBin:
     def _count(self) -> int:
         count = self._number("<I")
         if count > len(self._raw):  # each takes some bytes
-            raise ValueError(f"it says that it has {count} variables, more than bytes")
+            raise ValueError(f"its header has {count} variables, more than bytes")
         return count
 
     def _number(self, layout: str) -> int:

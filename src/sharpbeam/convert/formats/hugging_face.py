@@ -56,7 +56,7 @@ def _read_shards(folder: Path, index: str, read: Callable[[Path], dict[str, Stor
     if len(files) > _MOST_SHARDS or any(Path(file).name != file or file in ("", ".", "..") for file in files):
         raise ModelError(f"{folder / index} names files that do not lie next to it.")
     shards = {file: read(folder / file) for file in files}
-    missing = [name for name, file in places.items() if name not in shards[file]]
-    if missing:
-        raise ModelError(f"{folder / places[missing[0]]} lacks the tensor {missing[0]!r} that {index} names.")
+    absent = [name for name, file in places.items() if name not in shards[file]]
+    if absent:
+        raise ModelError(f"{folder / places[absent[0]]} lacks the tensor {absent[0]!r} that {index} names.")
     return {name: shards[file][name] for name, file in places.items()}

@@ -86,8 +86,8 @@ class _MarianFile:
                 "convert the model.npz that it was made from, or a .bin written with --gemm-type intgemm8."
             )
         dtype, size = np.dtype(code), math.prod(shape)
-        needed = size * dtype.itemsize + (4 if is_quantized else 0)
-        if min(shape, default=0) < 0 or needed > len(data):
+        byte_count = size * dtype.itemsize + (4 if is_quantized else 0)
+        if min(shape, default=0) < 0 or byte_count > len(data):
             raise ValueError(f"{name!r} of shape {shape} has {len(data)} bytes")
         numbers = np.frombuffer(data, dtype, size)
         if not is_quantized:

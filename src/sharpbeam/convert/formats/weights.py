@@ -1,4 +1,4 @@
-"""The weights of another program's model: named arrays, each to be taken once, so that nothing is left unread."""
+"""The weights of another program's model: named arrays, of which none may stay unread."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Weights:
 
     def __init__(self, path: Path, arrays: Mapping[str, Stored]) -> None:
         self.path, self._arrays = path, dict(arrays)
-        self._taken: set[str] = set()
-        self._values_left = _SMALL + _EXPANDED * _size(path)
+        self._used: set[str] = set()
+        self._budget = _SMALL + _EXPANDED * _size(path)
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -73,13 +73,13 @@ class Weights:
         return tensor.values() if isinstance(tensor, Int8Matrix) else tensor
 
     def tensor(self, name: str, *shape: int) -> Tensor:
-        """The same, where int8 with scales stays so."""
+        """The array `name` as `take` has it, but int8 with scales stays so."""
         array = self._find(name)
         if array.shape != shape:
             raise ModelError(f"{self.path}: tensor {name!r} has shape {array.shape}; it must have {shape}.")
-        self._taken.add(name)
-        self._values_left -= math.prod(array.shape)
-        if self._values_left < 0:
+        self._used.add(name)
+        self._budget -= math.prod(array.shape)
+        if self._budget < 0:
             raise ModelError(f"{self.path}: its tensors are much larger than the file; too many share their bytes.")
         if isinstance(array, Int8Matrix):
             return array
@@ -95,13 +95,13 @@ class Weights:
         return self.take(name, *self.shape(name))
 
     def number(self, name: str, default: float) -> float:
-        """The array `name` of one number, whatever its type; `default` where it is missing."""
+        """The array `name` of one number, whatever its type; `default` if it is missing."""
         if name not in self._arrays:
             return default
         array = self._arrays[name]
         if not isinstance(array, np.ndarray) or array.size != 1 or array.dtype.kind not in "fiub":
             raise ModelError(f"{self.path}: {name} has shape {array.shape}; it must be one number.")
-        self._taken.add(name)
+        self._used.add(name)
         number = float(array.reshape(-1)[0])
         if not math.isfinite(number):
             raise ModelError(f"{self.path}: {name} is {number}; it must be finite.")
@@ -114,14 +114,14 @@ class Weights:
 
     def ignore(self, *names: str) -> None:
         """Leave arrays out that hold nothing new, such as tables that follow from the config."""
-        self._taken.update(names)
+        self._used.update(names)
 
     def check_all_taken(self) -> None:
         """Raise ModelError for an array that was not taken: it belongs to a feature that we do not have."""
-        left = sorted(self._arrays.keys() - self._taken)
-        if left:
+        rest = sorted(self._arrays.keys() - self._used)
+        if rest:
             raise ModelError(
-                f"{self.path} has {len(left)} tensors that the config does not account for, such as {left[0]!r}; "
+                f"{self.path} has {len(rest)} tensors that the config does not account for, such as {rest[0]!r}; "
                 f"the model has a feature that Sharpbeam lacks."
             )
 
@@ -180,7 +180,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:
-    """Matrices with the same columns as one, their rows one after another; of int8 where all parts are."""
+    """Matrices with the same columns as one, their rows one after another; of int8 if all parts are."""
     rows = [part.by_rows() if isinstance(part, Int8Matrix) else None for part in parts]
     quantized = [part for part in rows if part is not None]
     if len(quantized) == len(parts):

@@ -17,7 +17,7 @@ from sharpbeam.text.lines import read_lines, read_whole
 
 _MOST_OPTIONS = 1 << 16  # bytes
 _SPACE = " \t"  # no other space separates in YAML; those beyond ASCII are part of a word
-_NOT_PLAIN = frozenset("\"',[]{}#&*!|>%@`")  # what a plain word cannot begin with
+_NOT_PLAIN = frozenset("\"',[]{}#&*!|>%@`")  # first characters that no plain word has
 _SINGLE = re.compile(r"'(?:[^']|'')*'")
 _BREAKS = {0x85: r"\N", 0x2028: r"\L", 0x2029: r"\P"}  # characters that break lines for PyYAML, and not in YAML 1.2
 
@@ -32,7 +32,7 @@ class _Loader(yaml.BaseLoader):
 def read_words(path: Path) -> list[str]:
     """The words of a file of lines `word: id`, by id.
 
-    Raises ModelError with the line for one of another kind, and where there is no word or an id is left out;
+    Raises ModelError with the line for a line of another kind, and if there is no word or an id is missing;
     InputError if the file cannot be read or is not UTF-8.
     """
     words: dict[int, str] = {}
@@ -54,7 +54,7 @@ def read_words(path: Path) -> list[str]:
 def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
     """The options in a YAML file of Marian by name: str, int, bool, and lists of these; deeper values are left out.
 
-    `raw` stands for the contents of the file where it is part of another one. Raises ModelError if the YAML is
+    `raw` are its bytes if they are part of another file. Raises ModelError if the YAML is
     damaged, too long or holds no options, and InputError if the file cannot be read.
     """
     try:
@@ -85,19 +85,19 @@ def _typed(value: Any) -> Any:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
-def _scalar(written: str) -> str:
+def _scalar(scalar: str) -> str:
     """The value of a scalar, plain or in quotes; ValueError if it is none."""
-    if written[:1] not in _NOT_PLAIN:
-        return written
-    if _SINGLE.fullmatch(written):
-        return written[1:-1].replace("''", "'")
+    if scalar[:1] not in _NOT_PLAIN:
+        return scalar
+    if _SINGLE.fullmatch(scalar):
+        return scalar[1:-1].replace("''", "'")
     try:
-        node = yaml.compose(written.translate(_BREAKS), _Loader) if written[0] == '"' else None
+        node = yaml.compose(scalar.translate(_BREAKS), _Loader) if scalar[0] == '"' else None
     except yaml.YAMLError as error:
-        raise ValueError(f"{written!r:.40} is no text in quotes ({' '.join(str(error).split())[:200]})") from error
+        raise ValueError(f"{scalar!r:.40} is no text in quotes ({' '.join(str(error).split())[:200]})") from error
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{written!r:.40} begins as no plain word does, and is not in quotes from end to end")
+        raise ValueError(f"{scalar!r:.40} begins as no plain word does, and is not in quotes from end to end")
     try:
         return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # JSON has pairs of surrogates
     except UnicodeDecodeError as error:
-        raise ValueError(f"{written!r:.40} names half of a pair of surrogates, which is no character") from error
+        raise ValueError(f"{scalar!r:.40} names half of a pair of surrogates, which is no character") from error

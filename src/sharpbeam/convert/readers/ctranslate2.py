@@ -13,7 +13,7 @@ from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.readers.ctranslate2_revision import renewed
+from sharpbeam.convert.readers.ctranslate2_revision import renew
 from sharpbeam.convert.readers.ctranslate2_transformer import read_transformer
 from sharpbeam.convert.readers.tokens import NO_SPM, Tags, TokenLists, read_list
 from sharpbeam.errors import ModelError
@@ -37,12 +37,12 @@ def read_ctranslate2(
     if file.kind not in ("TransformerSpec", "TransformerBase", "TransformerBig"):
         raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
     config_path = folder / "config.json"
-    file, values = renewed(path, file, read_json(config_path) if config_path.is_file() else {})
+    file, values = renew(path, file, read_json(config_path) if config_path.is_file() else {})
     facts = Facts(config_path if file.version >= 6 else path, values)
     if values.get("decoder_start_token", "") is None:
         raise facts.refusal(
             "decoder_start_token",
-            "a word. Null leaves it to each request what its answer starts from, which Sharpbeam lacks; write the word "
+            "a word. Null lets each request name the first word of its answer, which Sharpbeam lacks; write the word "
             "there if it is the same one for all, or convert the model that this one was made of",
         )
     facts.require("add_source_bos", [False])
@@ -53,15 +53,18 @@ def read_ctranslate2(
     if epsilon is not None and not (isinstance(epsilon, float) and 0 < epsilon < 1):
         raise facts.refusal("layer_norm_epsilon", "a number between 0 and 1")
     epsilon = epsilon or (1e-6 if sizes["norm_kind"] == "rms" else 1e-5)
-    # Tokenizers of Hugging Face end a source in </s> where CTranslate2 does not; models of OpenNMT-py, which start from
-    # <s>, are trained without.
+    # Tokenizers of Hugging Face end a source in </s>, which CTranslate2 leaves to them; models of OpenNMT-py, which
+    # start from <s>, are trained without.
     bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
     sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon}
     lists = TokenLists(facts.path, *_vocabularies(folder), *find_spms(folder, source_spm, target_spm))
-    return _with_tokens(facts, lists, sizes, tensors)
+    shared = lists.source is lists.target
+    return _with_tokens(facts, lists, shared, sizes, tensors)
 
 
-def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors: dict[str, Tensor]) -> ForeignModel:
+def _with_tokens(
+    facts: Facts, lists: TokenLists, shared: bool, sizes: dict[str, Any], tensors: dict[str, Tensor]
+) -> ForeignModel:
     """The model with its vocabularies, which have to be as long as the embeddings."""
     from_zero = sizes.pop("from_zero")
     special = {name: facts.text(f"{name}_token") or default for name, default in _SPECIAL.items()}
@@ -83,7 +86,7 @@ def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors
         start = lists.id("decoder_start_token", special["decoder_start"])
     pad = next((lists.target.index(token) for token in ("<pad>", "<blank>") if token in lists.target), start)
     ids |= {"bos_id": start, "pad_id": pad}
-    tokens = lists.tokens(ids, _tags(lists, start == ids["eos_id"]))
+    tokens = lists.tokens(ids, _tags(lists, shared, start == ids["eos_id"]))
     config = TransformerConfig(**sizes | tokens.facts)
     ends = "end in eos, as tokenizers of Hugging Face put it" if config.source_eos else "do not end in eos"
     notes = [] if lists.source_spm and lists.target_spm else [NO_SPM]
@@ -91,13 +94,13 @@ def _with_tokens(facts: Facts, lists: TokenLists, sizes: dict[str, Any], tensors
     return ForeignModel("a CTranslate2 model", config, tensors, tokens.source, tokens.target, tuple(notes))
 
 
-def _tags(lists: TokenLists, from_eos: bool) -> Tags:
+def _tags(lists: TokenLists, shared: bool, from_eos: bool) -> Tags:
     """The tags of languages; M2M100, NLLB and mBART-50, whose decoders start `from_eos`, have them on both sides."""
     codes = {match[1] or match[2]: i for i, word in enumerate(lists.target) if (match := _LANGUAGE.fullmatch(word))}
-    if lists.source == lists.target and len(codes) > 1 and from_eos:
+    if shared and len(codes) > 1 and from_eos:
         facts = {"languages": codes, "source_tag": "source", "target_tag": True}
         return Tags(facts, codes.values(), codes.values())
-    return lists.tags()
+    return lists.tags(shared)
 
 
 def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:

@@ -1,8 +1,8 @@
-"""Older models of CTranslate2, whose variables are put where its newest specification has them.
+"""Older models of CTranslate2, whose variables are renamed to those of its newest specification.
 
-As CTranslate2 does when it loads them: `SequenceToSequenceModel::initialize` for what config.json has since version 6
-of the file, `TransformerModel::initialize` and `build_embeddings_scale` for what revisions 3 and 5 of the
-specification moved.
+As CTranslate2 does when it loads them: `SequenceToSequenceModel::initialize` for the facts that config.json has since
+version 6 of the file, `TransformerModel::initialize` and `build_embeddings_scale` for the variables that revisions 3
+and 5 of the specification moved.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from sharpbeam.errors import ModelError
 _WORDS = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 _FLAGS = {"add_source_bos": "with_source_bos", "add_source_eos": "with_source_eos"}
 _SIDES = ("encoder", "decoder")
-_MOVED = {
-    "num_heads": _SIDES,
-    "pre_norm": _SIDES,
-    "activation": _SIDES,
-    "embeddings_merge": ("encoder",),
-    "alignment_layer": ("decoder",),
-    "alignment_heads": ("decoder",),
+_SCALED = "multiply_by_sqrt_depth"
+_MOVED: dict[str, list[str]] = {  # without a new name: stated by other variables
+    **{name: [f"{side}/{name}" for side in _SIDES] for name in ("num_heads", "pre_norm", "activation")},
+    "embeddings_merge": ["encoder/embeddings_merge"],
+    **{name: [f"decoder/{name}"] for name in ("alignment_layer", "alignment_heads")},
+    **{f"{side}/embeddings/{_SCALED}": [f"{side}/scale_embeddings"] for side in _SIDES},
+    **{f"{side}/embeddings_0/{_SCALED}": [] for side in _SIDES},
+    "with_relative_position": [],
+    "layernorm_embedding": [],
 }
-_SAID_TWICE = ("with_relative_position", "layernorm_embedding")  # by the variables that are there for it
-_HEADS = {"TransformerBig": 16}  # before revision 3 the kind says it; of others 8
+_HEADS = {"TransformerBig": 16}  # before revision 3, by the kind; others have 8
 
 
-def renewed(path: Path, file: ModelFile, config: dict[str, Any]) -> tuple[ModelFile, dict[str, Any]]:
+def renew(path: Path, file: ModelFile, config: dict[str, Any]) -> tuple[ModelFile, dict[str, Any]]:
     """`file`, and the facts of its config.json, as the newest CTranslate2 would have written them.
 
-    Raises ModelError for revision 1, which has other names, and for facts in the file `path` that are none.
+    Raises ModelError for revision 1, which has other names, and for facts in the file `path` that are not sound.
     """
     if file.revision < 2:
         raise ModelError(
@@ -46,12 +47,14 @@ def renewed(path: Path, file: ModelFile, config: dict[str, Any]) -> tuple[ModelF
     if file.revision < 3:
         variables.setdefault("num_heads", array(_HEADS.get(file.kind, 8), int8))
     if file.revision < 5:
-        _move(variables)
+        for name, places in _MOVED.items():
+            value = variables.pop(name, None)
+            variables |= {place: value for place in places if value is not None and place not in variables}
     return replace(file, variables=variables), config
 
 
 def _config(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
-    """Takes out of `variables` what config.json has by now."""
+    """The facts that config.json has by now, which are removed from `variables`."""
 
     def flag(name: str, default: bool) -> bool:
         value = variables.pop(name, array(default))
@@ -69,19 +72,3 @@ def _config(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
     facts |= {name: flag(theirs, False) for name, theirs in _FLAGS.items()}
     by_user, from_bos = flag("user_decoder_start_tokens", False), flag("with_target_bos", True)
     return facts | {"decoder_start_token": None if by_user else facts["bos_token" if from_bos else "eos_token"]}
-
-
-def _move(variables: dict[str, Any]) -> None:
-    """Values at the root that belong to the sides."""
-    for name, sides in _MOVED.items():
-        if name in variables:
-            value = variables.pop(name)
-            for side in sides:
-                variables.setdefault(f"{side}/{name}", value)
-    for name in _SAID_TWICE:
-        variables.pop(name, None)
-    for side in _SIDES:
-        for embeddings in ("embeddings", "embeddings_0"):
-            scaled = variables.pop(f"{side}/{embeddings}/multiply_by_sqrt_depth", None)
-            if scaled is not None and embeddings == "embeddings":
-                variables.setdefault(f"{side}/scale_embeddings", scaled)

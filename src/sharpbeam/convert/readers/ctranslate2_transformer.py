@@ -141,7 +141,7 @@ class _CTranslate2Transformer:
         return sizes | {"from_zero": from_zero}, with_sines_first(tensors, dim) if interleaved else tensors
 
     def _refuse_what_we_lack(self) -> None:
-        """Raise ModelError by name for what CTranslate2 would compute and we do not."""
+        """Raise ModelError by name for a feature of CTranslate2 that we lack."""
         for name, feature in _LACKED.items():
             if self._weights.number(name, 0):
                 raise self._error(f"it has {feature} ({name}), which Sharpbeam lacks")
@@ -152,8 +152,8 @@ class _CTranslate2Transformer:
     def _activation(self) -> Activation:
         number = int(self._of_both("activation", 0))
         if number not in _ACTIVATIONS:
-            known = ", ".join(f"{number} ({name})" for number, name in _ACTIVATIONS.items())
-            raise self._error(f"activation is {number}; it must be one of {known}")
+            choices = ", ".join(f"{code} ({name})" for code, name in _ACTIVATIONS.items())
+            raise self._error(f"activation is {number}; it must be one of {choices}")
         return _ACTIVATIONS[number]
 
     def _is_scaled(self, dim: int) -> bool:

@@ -1,6 +1,6 @@
 """Models of Marian: model.npz or its binary form, with its vocabularies (.yml or .spm) -> ours.
 
-The decoder starts from a zero vector, for which a word with a zero embedding is appended.
+The decoder starts from a zero vector, for which a token with a zero embedding is appended.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _PRE_NORM = (
 def read_marian(path: Path, source: Path | None, target: Path | None) -> ForeignModel:
     """The model in `path`: .npz, Marian's binary form, or YAML options that name it, with its files next to it.
 
-    Vocabularies may be given. Raises ModelError or InputError.
+    `source` and `target` are its vocabularies, if the caller names them. Raises ModelError or InputError.
     """
     options = path if is_options_file(path) else None
     path = named_model(path) if options else path
     arrays: dict[str, Stored] = {**(read_marian_file(path) if is_marian_file(path) else read_npz(path))}
-    described = arrays.pop(_CONFIG, None)
-    if not isinstance(described, np.ndarray):
+    config_bytes = arrays.pop(_CONFIG, None)
+    if not isinstance(config_bytes, np.ndarray):
         raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
-    facts = Facts(path, read_options(path, described.tobytes()))
-    # Norms before a block have a suffix, which says nothing new.
+    facts = Facts(path, read_options(path, config_bytes.tobytes()))
+    # Norms before a block have a suffix, which adds no information.
     names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
     arrays = marian_names({names[name]: array for name, array in arrays.items() if not _is_other(name)})
     config, read, output = facts.choice("type", _KINDS)
@@ -107,7 +107,7 @@ def _with_tokens(
 
 
 def _is_other(name: str) -> bool:
-    """Whether an array is no weight: options, and what Marian keeps for Nematus and Amun."""
+    """Whether an array is no weight: options, or state that Marian keeps for Nematus and Amun."""
     return name.startswith("special:") or name in ("decoder_c_tt", "uidx", "history_errs")
 
 

@@ -32,7 +32,7 @@ _ONLY: dict[str, list[Any]] = {
     "dec-cell-high-depth": [1],
     "dec-depth": [1, 2],
 }
-_NEMATUS = {  # what Nematus and Amun call it -> Marian's name (its src/models/amun.h)
+_NEMATUS = {  # the name of Nematus and Amun -> Marian's (its src/models/amun.h)
     r"Wemb_dec": "decoder_Wemb",
     r"ff_logit_([Wb])": r"decoder_ff_logit_l2_\1",
     r"ff_logit_prev_([Wb])": r"decoder_ff_logit_l1_\g<1>0",
@@ -48,14 +48,14 @@ _NEMATUS = {  # what Nematus and Amun call it -> Marian's name (its src/models/a
 
 
 def marian_names(arrays: Mapping[str, Stored]) -> dict[str, Stored]:
-    """`arrays` under the names that Marian itself has for them, where a file has those of Nematus and Amun."""
+    """`arrays` under Marian's own names, which files of Nematus and Amun lack."""
     if "ff_state_W" not in arrays:
         return dict(arrays)
     return {_marian_name(name, "Wemb_dec" in arrays): array for name, array in arrays.items()}
 
 
 def _marian_name(name: str, apart: bool) -> str:
-    """Where the target's embeddings stand `apart`, Wemb is the source's."""
+    """The name in Marian; Wemb is the source's embedding if the target's is `apart`."""
     if name == "Wemb" and apart:
         return "encoder_Wemb"
     for theirs, ours in _NEMATUS.items():
@@ -70,7 +70,7 @@ def read_recurrent(facts: Facts, tensors: Tensors, embeddings: dict[str, Any]) -
     for name, allowed in _ONLY.items():
         facts.require(name, allowed)
     if facts.flag("skip") and max(facts.integer("enc-depth"), facts.integer("dec-depth")) > 1:
-        raise facts.refusal("skip", "false in a model of several layers; Sharpbeam lacks what it asks for")
+        raise facts.refusal("skip", "false in a model of several layers; Sharpbeam lacks skip connections")
     return _MarianGru(facts, tensors).read(embeddings)
 
 

@@ -2,7 +2,7 @@
 
 Names and meanings are those of its onmt/encoders/transformer.py, onmt/decoders/transformer.py and onmt/modules. The
 file is a pickle of tensors, lists and an argparse.Namespace, of which the attributes are read and nothing is called.
-Sources do not end in eos. Its usual sinusoids stand in turn, a sine and a cosine of each frequency; ours are sines,
+Sources do not end in eos. Its usual sinusoids are interleaved, a sine and a cosine of each frequency; ours are sines,
 then cosines, so that everything that reads or writes the layers' vectors is put into that order.
 """
 

@@ -58,29 +58,29 @@ def recognize(table: Floats) -> Table | None:
     samples = np.unique(np.concatenate([np.arange(min(count, 64)), [count // 2, count - 1]]))
     orders = {False: table[samples], True: table[samples][:, sines_first(dim)]}
     for interleaved, kind, first in product(orders, get_args(Sinusoid), _FIRSTS):
-        expected = sinusoid(kind, first, count, dim)[samples]
-        if np.abs(expected - orders[interleaved]).max() < CLOSE:
+        rows = sinusoid(kind, first, count, dim)[samples]
+        if np.abs(rows - orders[interleaved]).max() < CLOSE:
             return Table(kind, first, interleaved)
     return None
 
 
 def sines_first(dim: int) -> NDArray[np.intp]:
-    """[dim] the order that makes sines, then cosines, of a table in which they stand in turn."""
+    """[dim] the order that makes sines, then cosines, of an interleaved table."""
     return np.concatenate([np.arange(0, dim, 2), np.arange(1, dim, 2)])
 
 
 def with_sines_first(tensors: Mapping[str, Tensor], dim: int) -> dict[str, Tensor]:
-    """The tensors of a transformer with attention, for tables in that order: what a layer adds to, in the same order.
+    """The tensors of a transformer with attention, for tables in that order: all vectors that layers add to get it too.
 
     The order of the numbers of a vector means nothing to sums, norms and products, if all agree on it.
     """
     order = sines_first(dim)
-    read = ("embedding", "output_weight", "qkv.weight", "query.weight", "key_value.weight", "up.weight")
-    written = ("norm.weight", "norm.bias", ".out.weight", ".out.bias", "down.weight", "down.bias")
+    reads = ("embedding", "output_weight", "qkv.weight", "query.weight", "key_value.weight", "up.weight")
+    writes = ("norm.weight", "norm.bias", ".out.weight", ".out.bias", "down.weight", "down.bias")
     reordered = dict(tensors)
     for name, tensor in tensors.items():
-        if name.endswith(read):
+        if name.endswith(reads):
             reordered[name] = tensor.T[order].T
-        elif name.endswith(written):
+        elif name.endswith(writes):
             reordered[name] = tensor[order]
     return reordered

@@ -36,8 +36,8 @@ class Tags(NamedTuple):
     """Facts of the config on languages, and the ids on each side that are no text."""
 
     facts: dict[str, Any]
-    source: Collection[int] = ()
-    target: Collection[int] = ()
+    source: Collection[int]
+    target: Collection[int]
 
 
 NO_SPM = "It has no SentencePiece model: text is pieces with spaces between. Give --source-spm, --target-spm."
@@ -86,16 +86,16 @@ class TokenLists:
         bias = np.append(values(tensors["output_bias"]), np.float32(SUPPRESSED_BIAS))
         return {**tensors, **longer, "output_bias": bias}, start
 
-    def tags(self) -> Tags:
+    def tags(self, shared: bool) -> Tags:
         """Pieces >>code<< of OPUS-MT and <2code> of MADLAD-400, of which one stands before each source.
 
-        They name the languages if the target has the same pieces, or the first of them; else each text has to name its
-        tag itself. Sentinels of T5 are no text either.
+        They name the languages if one vocabulary is `shared`, of which the target may have the first pieces only; else
+        each text has to name its tag itself. Sentinels of T5 are no text either.
         """
         ids = {code: token for token, piece in enumerate(self.source) if (code := tag_code(piece))}
         silent = {*ids.values(), *(token for token, piece in enumerate(self.source) if piece.startswith(SENTINEL))}
-        if self.target != self.source[: len(self.target)]:
-            return Tags({}, silent)
+        if not shared:
+            return Tags({}, silent, ())
         facts = {"languages": ids, "source_tag": "target"} if ids else {}
         return Tags(facts, silent, {token for token in silent if token < len(self.target)})
 
@@ -114,10 +114,11 @@ class TokenLists:
                     f"{self.path}: {name} {token} is {source} in the source vocabulary and {target} in the target's; "
                     "Sharpbeam reads models whose special tokens have the same ids in both."
                 )
-        tags = tags or Tags({})
+        tags = tags or Tags({}, (), ())
         one = PieceVocabulary(self.source, ids, tags.source, self.source_spm)
-        is_shared = self.source == self.target and self.source_spm == self.target_spm
-        other = one if is_shared else PieceVocabulary(self.target, ids, tags.target, self.target_spm)
+        is_same = self.source == self.target and self.source_spm == self.target_spm
+        is_same = is_same and {*tags.source} == {*tags.target}
+        other = one if is_same else PieceVocabulary(self.target, ids, tags.target, self.target_spm)
         sizes = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)}
         return Tokens(one, other, {**sizes, **ids, **tags.facts})
 

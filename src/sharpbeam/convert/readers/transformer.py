@@ -51,7 +51,7 @@ def add_tensors(tensors: Tensors, sizes: Mapping[str, Any], table: Names, zero_b
     config = TransformerConfig(**{**sizes, "unk_id": 0, "bos_id": 0, "eos_id": 0, "pad_id": 0})
     weights, layers = tensors.weights, config.encoder_layers + config.decoder_layers
     if layers > (most := len([*weights.names()])):  # a damaged config must not make us list billions of names
-        raise ModelError(f"{weights.path}: it says that it has {layers} layers, but it has {most} tensors.")
+        raise ModelError(f"{weights.path}: its config has {layers} layers, but it has only {most} tensors.")
     for name, shape in tensor_shapes(config).items():
         if name in tensors:
             continue

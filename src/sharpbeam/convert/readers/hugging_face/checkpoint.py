@@ -28,7 +28,11 @@ class Checkpoint:
         """The checkpoint whose config.json is `config`; raises ModelError if generation_config.json is no JSON."""
         path, generation_path = folder / "config.json", folder / "generation_config.json"
         own = read_json(generation_path) if generation_path.is_file() else {}
-        generation = Facts(generation_path if own else path, {**defaults, **config, **own})
+        facts = {**defaults, **config, **own}
+        for name in ("eos_token_id", "forced_eos_token_id"):
+            if isinstance(facts.get(name), list) and len(facts[name]) == 1:
+                (facts[name],) = facts[name]
+        generation = Facts(generation_path if own else path, facts)
         return cls(folder, kind, Facts(path, config, defaults), generation)
 
     @cached_property

@@ -24,10 +24,7 @@ _LACKED: dict[str, Any] = {
 }
 _SEARCH = {  # generation_config.json's name -> ours
     "num_beams": "beam_size",
-    "length_penalty": "length_penalty",
-    "no_repeat_ngram_size": "no_repeat_ngram_size",
-    "repetition_penalty": "repetition_penalty",
-    "early_stopping": "early_stopping",
+    **{name: name for name in ("length_penalty", "no_repeat_ngram_size", "repetition_penalty", "early_stopping")},
 }
 
 
@@ -55,25 +52,24 @@ def forced_facts(languages: Mapping[str, int], target_tag: bool, generation: Fac
 
 
 def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:
-    """The ids of eos, pad and of what the decoder is fed first."""
-    eos = _one(generation.get("eos_token_id"))
-    if type(eos) is not int or eos < 0:
+    """The ids of eos, pad and of the token that the decoder starts from."""
+    if isinstance(generation.get("eos_token_id"), list):
         raise generation.refusal("eos_token_id", "one id; Sharpbeam lacks several ends")
     return {
         "bos_id": generation.integer("decoder_start_token_id"),
-        "eos_id": eos,
+        "eos_id": generation.integer("eos_token_id"),
         "pad_id": facts.integer("pad_token_id"),
     }
 
 
 def suppressed_ids(generation: Facts) -> tuple[int, ...]:
     """Tokens that are never produced; eos is not one, which `generate` takes out of the list too."""
-    lists, eos = generation.get("bad_words_ids") or [], _one(generation.get("eos_token_id"))
+    lists = generation.get("bad_words_ids") or []
     if not isinstance(lists, list) or not all(
         isinstance(tokens, list) and len(tokens) == 1 and type(tokens[0]) is int and tokens[0] >= 0 for tokens in lists
     ):
         raise generation.refusal("bad_words_ids", "a list of single ids from 0; Sharpbeam lacks banned phrases")
-    return tuple(sorted({tokens[0] for tokens in lists} - {eos}))
+    return tuple(sorted({tokens[0] for tokens in lists} - {generation.integer("eos_token_id")}))
 
 
 def search_options(generation: Facts) -> dict[str, Any]:
@@ -84,9 +80,8 @@ def search_options(generation: Facts) -> dict[str, Any]:
         options["early_stopping"] = str(options["early_stopping"]).lower()
     if options.get("beam_size") == 1:
         options.pop("early_stopping", None)  # greedy search has nothing to choose from
-    if (forced := _one(generation.get("forced_eos_token_id"))) is not None:
-        if forced != (eos := _one(generation.get("eos_token_id"))):
-            raise generation.refusal("forced_eos_token_id", f"left out, or that of eos, {eos}")
+    if generation.get("forced_eos_token_id") is not None:
+        generation.require("forced_eos_token_id", [generation.integer("eos_token_id")])
         options["forced_eos"] = True
     return checked_decoding(generation.path, options)
 
@@ -105,27 +100,19 @@ def _lengths(generation: Facts) -> dict[str, int]:
     return lengths
 
 
-def _one(value: Any) -> Any:
-    """The one item of a list, and anything else as it is."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
 def notes(generation: Facts) -> tuple[str, ...]:
     """Notes for the user."""
     sentences = []
     if generation.get("do_sample"):
-        sentences.append("`generate` samples from this model by default (do_sample); Sharpbeam searches unless asked.")
+        sentences.append("`generate` samples from this model by default (do_sample); Sharpbeam searches by default.")
     if generation.flag("renormalize_logits"):
         sentences.append(
-            "`generate` renormalizes what min_length, repetition_penalty and no_repeat_ngram_size leave "
+            "`generate` renormalizes after min_length, repetition_penalty and no_repeat_ngram_size "
             "(renormalize_logits); Sharpbeam does so for banned words only, so scores with these rules differ."
         )
     tasks = generation.get("task_specific_params")
-    prefixes = (
-        [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
-    )
-    if quoted := [repr(prefix) for prefix in prefixes if isinstance(prefix, str) and prefix and prefix.isprintable()]:
-        sentences.append(
-            f"Its tasks are told by what a text begins with, such as {', '.join(quoted)}; put it there yourself."
-        )
+    tasks = [task for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
+    prefixes = [prefix for task in tasks if isinstance(prefix := task.get("prefix"), str)]
+    if quoted := ", ".join(repr(prefix) for prefix in prefixes if prefix and prefix.isprintable()):
+        sentences.append(f"Its task depends on how a text begins, such as {quoted}; put it there yourself.")
     return tuple(sentences)

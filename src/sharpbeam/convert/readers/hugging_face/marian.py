@@ -63,7 +63,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "bart": _BART | {"decoder_start_token_id": 2},
     "mbart": _BART,
 }
-# Facts that older versions wrote into config.json, and the classes compute whatever stands there.
+# Facts that older versions wrote into config.json, and that the classes no longer read.
 _FIXED: dict[str, dict[str, bool]] = {
     "marian": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
     "m2m_100": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
@@ -181,7 +181,7 @@ class _MarianReader:
             return add_positions(self._tensors, [w.whole(name) for name in names if name in w], dim)
         if self.kind == "marian":
             return {"positions": "sinusoidal"}, False
-        w.ignore(*names)  # M2M100 makes its table anew whatever the file says
+        w.ignore(*names)  # M2M100 makes its table anew and ignores the file's
         return {"positions": "sinusoidal-t2t", "position_offset": self.facts.integer("pad_token_id") + 1}, False
 
 

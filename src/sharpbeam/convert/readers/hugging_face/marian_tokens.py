@@ -70,7 +70,8 @@ def read_tokens(folder: Path, kind: str, source_size: int, target_size: int, spe
 
 
 def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Tokens:
-    path = folder / ("target_vocab.json" if tokenizer.flag("separate_vocabs") else "vocab.json")
+    shared = not tokenizer.flag("separate_vocabs")
+    path = folder / ("vocab.json" if shared else "target_vocab.json")
     source, target = read_ids(folder / "vocab.json"), read_ids(path)
     lists = TokenLists(
         folder,
@@ -80,7 +81,7 @@ def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, 
         read_spm(folder / "target.spm")[0],
     )
     unk = id_of(path, target, tokenizer.text("unk_token") or "<unk>")
-    return lists.tokens({"unk_id": unk, **special}, lists.tags())
+    return lists.tokens({"unk_id": unk, **special}, lists.tags(shared))
 
 
 def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:

@@ -62,7 +62,7 @@ def mixture_names(names: Names, sizes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def scale_experts(tensors: Tensors, facts: Facts, sizes: Mapping[str, Any]) -> None:
-    """Multiply what experts answer by 1 - `moe_token_dropout`."""
+    """Multiply the answers of experts by 1 - `moe_token_dropout`."""
     for mixture in _mixtures(sizes):
         for name in (f"{mixture}.down.weight", f"{mixture}.down.bias"):
             tensors[name] = values(tensors[name]) * (1.0 - facts.number("moe_token_dropout"))

@@ -172,4 +172,4 @@ def _read_tokens(folder: Path, size: int, special: Mapping[str, int]) -> Tokens:
     all_pieces = by_id(ids, size)
     special = {"unk_id": id_of(path, ids, tokenizer.text("unk_token") or "<unk>"), **special}
     lists = TokenLists(folder, all_pieces, all_pieces, spm, spm)
-    return lists.tokens(special, lists.tags())
+    return lists.tokens(special, lists.tags(shared=True))

@@ -42,7 +42,9 @@ def multilingual(
     # src_lang and tgt_lang of tokenizer_config.json are whatever the tokenizer was saved with, so nothing is a default.
     facts: dict[str, Any] = {"languages": languages, "target_language": target, "source_tag": tag}
     facts["target_tag"] = not target and tag != "target"
-    return TokenLists(folder, pieces, pieces, spm, spm).tokens(special, Tags(facts, languages.values()))
+    return TokenLists(folder, pieces, pieces, spm, spm).tokens(
+        special, Tags(facts, languages.values(), languages.values())
+    )
 
 
 def added_tokens(folder: Path, first: int) -> dict[str, int]:
