@@ -73,11 +73,11 @@ def _with_tokens(
             side.append(special["unk"])
     lists.check_sizes(sizes)
     ids = {f"{name}_id": lists.id(f"{name}_token", special[name]) for name in ("unk", "eos")}
-    if not sizes["shared_embedding"] and (there := lists.source.index(special["unk"])) != (unk := ids["unk_id"]):
+    there, unk = lists.source.index(special["unk"]), ids["unk_id"]
+    if not sizes["shared_embedding"] and there != unk < len(lists.source):
         # Models of OpenNMT-tf have it last on each side. We have one id for both: two rows of the source are exchanged.
         order = np.arange(len(lists.source))
-        if unk < len(order):
-            order[[there, unk]] = unk, there
+        order[[there, unk]] = unk, there
         lists.source = [lists.source[token] for token in order]
         tensors["source_embedding"] = values(tensors["source_embedding"])[order]
     if from_zero:
