@@ -104,7 +104,7 @@ class Pair:
         beam, penalty, early, least, most, ngram = way
         options: Any = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
         own: Any = {"beam_size": beam, "min_length": least, "max_length": most, "no_repeat_ngram_size": ngram}
-        answers = self.ours.translate(texts, **own, **options, **self.languages)
+        answers = self.ours.translate(texts, raw=True, **own, **options, **self.languages)
         inputs = encode_texts(self.ours.loaded, texts, None, DecodeOptions().changed(**self.languages))  # type: ignore[arg-type]
         requests = [given.request for given in inputs if given.request is not None]
         assert len(requests) == len(texts)

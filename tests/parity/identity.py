@@ -134,7 +134,7 @@ class Pair:
         options = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
         prefix = PREFIX if prefixed else None
         answers = self.ours.translate(
-            texts, beam_size=beam, min_length=least, max_length=most, target_prefix=prefix, **options
+            texts, raw=True, beam_size=beam, min_length=least, max_length=most, target_prefix=prefix, **options
         )
         vocabulary, differing, furthest = self.ours.loaded.target, [], 0.0
         for text, answer in zip(texts, answers, strict=True):

@@ -153,7 +153,7 @@ def measure(kind: str, text: Text) -> dict[str, Any]:
         sources = [source for source, _ in text.pairs[:TRANSLATED]]
         limits = [LONGEST * (len(translator.loaded.source.encode(source)) + 1) for source in sources]
         answers = [
-            translator.translate([source], beam_size=1, max_length=limit)[0].text
+            translator.translate([source], raw=True, beam_size=1, max_length=limit)[0].text
             for source, limit in zip(sources, limits, strict=True)
         ]
         differing = sum(a != b.strip() for a, b in zip(answers, said[:TRANSLATED], strict=True))

@@ -52,7 +52,7 @@ class Pair:
         beam, penalty, early, least, most, ngram = way
         options: dict[str, Any] = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
         answers = self.ours.translate(
-            texts, beam_size=beam, min_length=least, max_length=most, no_repeat_ngram_size=ngram, **options,
+            texts, raw=True, beam_size=beam, min_length=least, max_length=most, no_repeat_ngram_size=ngram, **options,
             **self.languages,
         )  # fmt: skip
         for text, answer in zip(texts, answers, strict=True):
@@ -115,7 +115,7 @@ def test_gelu_by_tanh_is_that_of_generate(transformers, bart: Pair, tmp_path: Pa
     assert pair.ours.loaded.model.config.activation == "gelu_tanh"  # type: ignore[attr-defined]
     for way in WAYS[2:]:
         assert len(pair.check(TEXTS, way, 0)) > 3
-    scores = [[answer.score for answer in each.ours.translate(TEXTS, max_length=9)] for each in (pair, bart)]
+    scores = [[answer.score for answer in each.ours.translate(TEXTS, raw=True, max_length=9)] for each in (pair, bart)]
     assert max(abs(one - other) for one, other in zip(*scores, strict=True)) > CLOSE  # else it is the other function
 
 
@@ -166,7 +166,7 @@ def test_its_own_settings_are_the_defaults(bart: Pair) -> None:
         for text in (TEXTS[0], long):
             ids = [*bart.ids(text)[:89], 2][: len(bart.ids(text))]
             wanted = bart.model.generate(input_ids=torch.tensor([ids]))[0].tolist()
-            (found,) = bart.ours.translate([text])
+            (found,) = bart.ours.translate([text], raw=True)
             assert list(found.tokens) == [bart.ours.loaded.target.piece(token) for token in wanted[1:] if token != 2]
     assert found.truncated and len(bart.ids(long)) > 90
 
@@ -179,9 +179,9 @@ def test_a_longer_answer_than_there_are_positions_is_refused_and_not_the_default
         read_hugging_face(folder).save(tmp_path / "ours", "toy")
         ours = Translator(tmp_path / "ours")
         assert ours.defaults.search.max_length == 90
-        assert ours.translate(["Guten Tag."], min_length=89)[0].tokens
+        assert ours.translate(["Guten Tag."], raw=True, min_length=89)[0].tokens
         with pytest.raises(OptionError, match="max_length is 91; it must be at most 90"):
-            ours.translate(["Guten Tag."], max_length=91)
+            ours.translate(["Guten Tag."], raw=True, max_length=91)
 
 
 def test_languages_of_mbart(fifty: Pair, cc25: Pair, tmp_path: Path) -> None:
@@ -190,11 +190,11 @@ def test_languages_of_mbart(fifty: Pair, cc25: Pair, tmp_path: Path) -> None:
     assert fifty.ids("x") == [tags.tokens["de_DE"], *fifty.ours.loaded.source.encode("x"), 2]
     assert cc25.ids("x") == [*cc25.ours.loaded.source.encode("x"), 2, cc25.ours.loaded.language_tags.tokens["de_DE"]]
     with pytest.raises(OptionError, match="source_language is missing"):
-        fifty.ours.translate(TEXTS[:1], target_language="fr_XX")
+        fifty.ours.translate(TEXTS[:1], raw=True, target_language="fr_XX")
     with pytest.raises(OptionError, match="target_language is missing"):
-        fifty.ours.translate(TEXTS[:1], source_language="de_DE")
+        fifty.ours.translate(TEXTS[:1], raw=True, source_language="de_DE")
     with pytest.raises(OptionError, match="target_language is 'fr_XX'; it must be 'ro_RO', the only one of the model"):
-        cc25.ours.translate(TEXTS[:1], source_language="de_DE", target_language="fr_XX")
+        cc25.ours.translate(TEXTS[:1], raw=True, source_language="de_DE", target_language="fr_XX")
     folder = shutil.copytree(fifty.folder, tmp_path / "one")
     facts = json.loads((folder / "generation_config.json").read_text())
     forced = tags.tokens["en_XX"]
@@ -212,9 +212,9 @@ def test_small_100_needs_the_target_alone(small: Pair) -> None:
     tags = small.ours.loaded.language_tags
     assert small.ids("x") == [tags.tokens["fr"], *small.ours.loaded.source.encode("x"), 2]
     with pytest.raises(OptionError, match="target_language is missing; the model needs one of af, "):
-        small.ours.translate(TEXTS[:1])
-    assert small.ours.translate(TEXTS[:2], target_language="fr", max_length=9) != small.ours.translate(
-        TEXTS[:2], target_language="de", max_length=9
+        small.ours.translate(TEXTS[:1], raw=True)
+    assert small.ours.translate(TEXTS[:2], raw=True, target_language="fr", max_length=9) != small.ours.translate(
+        TEXTS[:2], raw=True, target_language="de", max_length=9
     )
 
 

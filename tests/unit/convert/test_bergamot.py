@@ -98,13 +98,13 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     translator = Translator(tmp_path / "ours", machine=MachineOptions())
     text, length = demo_sentences()[0], {"max_length": 9}
     own, given, other = (
-        [one.log_prob for one in translator.translate([text], **length, **options)[0].hypotheses]
+        [one.log_prob for one in translator.translate([text], raw=True, **length, **options)[0].hypotheses]
         for options in ({}, {"beam_size": 2, "length_penalty": 0.5}, {"beam_size": 5, "num_hypotheses": 3})
     )
     assert own == given and len(other) == 3
     vocabulary = translator.loaded.source
     allowed = model.shortlist.tokens(np.array(vocabulary.encode(text), np.int32)).tolist()
-    found = translator.translate([text], output_layer="shortlist", **length)[0].hypotheses[0]
+    found = translator.translate([text], raw=True, output_layer="shortlist", **length)[0].hypotheses[0]
     assert set(found.tokens) <= {vocabulary.piece(token) for token in allowed}
 
 
@@ -207,4 +207,4 @@ def test_the_real_models_translate(tmp_path, direction, text, said):
     model.save(tmp_path / "ours", direction)
     for compute_type, layer in (("float32", "exact"), ("int8", "scan"), ("int8", "shortlist")):
         translator = Translator(tmp_path / "ours", machine=MachineOptions(compute_type=compute_type))
-        assert translator.translate([text], output_layer=layer)[0].hypotheses[0].text == said
+        assert translator.translate([text], raw=True, output_layer=layer)[0].hypotheses[0].text == said

@@ -25,7 +25,7 @@ def test_matrices_are_stored_as_asked(tmp_path, quantization, types):
     for name, tensor in wanted.items():
         step = np.abs(tensor).max(axis=-1, keepdims=True) / 127 if quantization == "int8" and tensor.ndim == 2 else 0.0
         assert (np.abs(found[name] - tensor) <= 0.501 * step).all(), name
-    assert Translator(done.folder).translate(["Guten Morgen."], max_length=4)[0].text is not None
+    assert Translator(done.folder).translate(["Guten Morgen."], raw=True, max_length=4)[0].text is not None
 
 
 def test_what_was_quantized_can_be_widened(tmp_path):

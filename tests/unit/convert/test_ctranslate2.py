@@ -61,7 +61,7 @@ def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, pen
     found = theirs.translate_batch(
         pieces, **options, max_decoding_length=20, min_decoding_length=0, return_scores=True, patience=patience
     )
-    answers = ours.translate(TEXTS, **options, max_length=20, early_stopping="exhaustive")
+    answers = ours.translate(TEXTS, raw=True, **options, max_length=20, early_stopping="exhaustive")
     for text, answer, wanted in zip(TEXTS, answers, found, strict=True):
         assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0], text
         score = wanted.scores[0]  # of greedy search too it is divided by the length
@@ -91,7 +91,7 @@ def test_t5_and_its_relatives_say_the_same_as_in_ctranslate2_and_in_hugging_face
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
     length = {"max_decoding_length": 20, "min_decoding_length": 0}
     found = theirs.translate_batch(pieces, beam_size=4, length_penalty=1.0, patience=20, **length)
-    answers = ours.translate(texts, beam_size=4, max_length=20, early_stopping="exhaustive", **tag)
+    answers = ours.translate(texts, raw=True, beam_size=4, max_length=20, early_stopping="exhaustive", **tag)
     assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
     assert len({answer.tokens for answer in answers}) > 3
 
@@ -105,7 +105,7 @@ def test_gelu_by_tanh_is_that_of_ctranslate2(transformers, marian, tmp_path):
     pieces = [[*map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
     found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
-    answers = ours.translate(TEXTS, beam_size=1, max_length=20)
+    answers = ours.translate(TEXTS, raw=True, beam_size=1, max_length=20)
     assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
 
 
@@ -147,7 +147,7 @@ def test_languages_are_found(nllb, tmp_path):
     options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
     found = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
     asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
-    for answer, wanted in zip(ours.translate(TEXTS, **asked), found, strict=True):
+    for answer, wanted in zip(ours.translate(TEXTS, raw=True, **asked), found, strict=True):
         assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
 
 
@@ -182,7 +182,9 @@ def test_a_folder_of_quickmt(tmp_path, gated):
     wanted = theirs.translate_batch(
         pieces, beam_size=4, length_penalty=1.0, max_decoding_length=15, min_decoding_length=0, patience=20
     )
-    answers = ours.translate(TEXTS, beam_size=4, length_penalty=1.0, max_length=15, early_stopping="exhaustive")
+    answers = ours.translate(
+        TEXTS, raw=True, beam_size=4, length_penalty=1.0, max_length=15, early_stopping="exhaustive"
+    )
     assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in wanted]
     assert len({answer.tokens for answer in answers}) > 4
 
@@ -230,7 +232,7 @@ def test_a_model_of_an_older_version_says_the_same_as_in_ctranslate2(float32, tm
     ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder))
     pieces = [[*map(model.source.piece, model.source.encode(text)), "</s>"] for text in TEXTS]
     found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
-    for answer, wanted in zip(ours.translate(TEXTS, beam_size=1, max_length=20), found, strict=True):
+    for answer, wanted in zip(ours.translate(TEXTS, raw=True, beam_size=1, max_length=20), found, strict=True):
         assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
 
 

@@ -67,7 +67,7 @@ def test_hugging_face_says_the_same(transformers, tmp_path, changes):
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").eval()
     texts = demo_sentences()[:5]
-    for text, answer in zip(texts, ours.translate(texts, beam_size=4, max_length=12), strict=True):
+    for text, answer in zip(texts, ours.translate(texts, raw=True, beam_size=4, max_length=12), strict=True):
         ids = tokenizer([text], return_tensors="pt")
         assert ids["input_ids"][0].tolist() == [*ours.loaded.source.encode(text), CONFIG.eos_id]
         out = model.generate(**ids, num_beams=4, max_new_tokens=12, return_dict_in_generate=True, output_scores=True)

@@ -89,7 +89,7 @@ def test_ids_become_the_same_text(ours, theirs):
 )
 def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, early):
     options = {"length_penalty": penalty, "early_stopping": early}
-    answers = ours.translate(TEXTS, beam_size=beam, max_length=20, min_length=2, **options)
+    answers = ours.translate(TEXTS, raw=True, beam_size=beam, max_length=20, min_length=2, **options)
     for text, answer in zip(TEXTS, answers, strict=True):
         asked = options if beam > 1 else {}
         wanted, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
@@ -100,7 +100,7 @@ def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, ea
 
 def test_the_answers_are_no_trivial_ones(ours):
     """The comparison above would say little if every answer were one word, or if greedy search were beam search."""
-    five, one = (ours.translate(TEXTS, beam_size=beam, max_length=24) for beam in (5, 1))
+    five, one = (ours.translate(TEXTS, raw=True, beam_size=beam, max_length=24) for beam in (5, 1))
     assert len({a.hypotheses[0].tokens for a in five}) > 4
     assert any(a.hypotheses[0].tokens != b.hypotheses[0].tokens for a, b in zip(five, one, strict=True))
     assert any(1 < len(a.hypotheses[0].tokens) < 24 for a in five)
@@ -108,13 +108,13 @@ def test_the_answers_are_no_trivial_ones(ours):
 
 def test_a_banned_word_is_never_said(ours, marian, tmp_path):
     pad = ours.loaded.target.piece(len(ours.loaded.target) - 1)
-    assert all(pad not in a.hypotheses[0].tokens for a in ours.translate(TEXTS, beam_size=5, max_length=24))
+    assert all(pad not in a.hypotheses[0].tokens for a in ours.translate(TEXTS, raw=True, beam_size=5, max_length=24))
     other = shutil.copytree(marian, tmp_path / "allowed")
     facts = json.loads((other / "generation_config.json").read_text())
     del facts["bad_words_ids"]
     (other / "generation_config.json").write_text(json.dumps(facts))
     allowed = convert(other, tmp_path / "ours")
-    assert any(pad in a.hypotheses[0].tokens for a in allowed.translate(TEXTS, beam_size=5, max_length=24))
+    assert any(pad in a.hypotheses[0].tokens for a in allowed.translate(TEXTS, raw=True, beam_size=5, max_length=24))
 
 
 def test_a_forced_prefix_is_that_of_generate(ours, theirs):
@@ -125,7 +125,9 @@ def test_a_forced_prefix_is_that_of_generate(ours, theirs):
     ids = ours.loaded.target.encode("time is")
     start = torch.tensor([[model.generation_config.decoder_start_token_id, *ids]])
     for beam in (1, 5):
-        answers = ours.translate(TEXTS, beam_size=beam, target_prefix="time is", max_length=20, length_penalty=0.0)
+        answers = ours.translate(
+            TEXTS, raw=True, beam_size=beam, target_prefix="time is", max_length=20, length_penalty=0.0
+        )
         for text, answer in zip(TEXTS, answers, strict=True):
             asked = {"length_penalty": 0.0} if beam > 1 else {}
             wanted, score = generated(
@@ -188,7 +190,9 @@ def test_languages_of_nllb(transformers, nllb, tmp_path):
 
 def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: str, target_id: int) -> None:
     texts = TEXTS[:5]
-    answers = ours.translate(texts, source_language=source, target_language=target, beam_size=4, max_length=16)
+    answers = ours.translate(
+        texts, raw=True, source_language=source, target_language=target, beam_size=4, max_length=16
+    )
     for text, answer in zip(texts, answers, strict=True):
         out = model.generate(
             **tokenizer([text], return_tensors="pt"), num_beams=4, max_new_tokens=16, forced_bos_token_id=target_id,
@@ -208,9 +212,9 @@ def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: s
 def test_a_language_that_the_model_lacks_is_refused(m2m, ours, tmp_path):
     other = convert(m2m, tmp_path / "ours")
     with pytest.raises(OptionError, match="source_language is 'xx'"):
-        other.translate(["Hallo"], source_language="xx")
+        other.translate(["Hallo"], raw=True, source_language="xx")
     with pytest.raises(OptionError, match="target_language is 'fr'; it must be one of eng"):
-        ours.translate(["Hallo"], target_language="fr")
+        ours.translate(["Hallo"], raw=True, target_language="fr")
 
 
 @pytest.mark.parametrize(
@@ -332,9 +336,9 @@ def test_a_multilingual_model_has_no_default_direction(m2m, tmp_path):
     """tokenizer_config.json says de and en here, as Facebook's own does: whatever it was saved with."""
     ours = convert(m2m, tmp_path / "ours")
     with pytest.raises(OptionError, match="source_language is missing; the model needs one of af, "):
-        ours.translate(TEXTS)
+        ours.translate(TEXTS, raw=True)
     with pytest.raises(OptionError, match="target_language is missing"):
-        ours.translate(TEXTS, source_language="de")
+        ours.translate(TEXTS, raw=True, source_language="de")
 
 
 @pytest.mark.parametrize("where", ["config.json", "generation_config.json"])
@@ -347,7 +351,10 @@ def test_its_own_search_options_are_the_defaults(marian, tmp_path, where):
     ours = convert(folder, tmp_path / "ours")
     given = {"beam_size": 2, "length_penalty": 0.5, "max_length": 7, "min_length": 2, "early_stopping": "true"}
     assert ours.defaults == DecodeOptions().changed(**given)
-    one, other = ours.translate(TEXTS), convert(marian, tmp_path / "plain").translate(TEXTS, **given)
+    one, other = (
+        ours.translate(TEXTS, raw=True),
+        convert(marian, tmp_path / "plain").translate(TEXTS, raw=True, **given),
+    )
     assert [(a.hypotheses[0].tokens, a.hypotheses[0].score) for a in one] == [
         (b.hypotheses[0].tokens, b.hypotheses[0].score) for b in other
     ]
@@ -374,7 +381,7 @@ def test_lengths_of_a_generation_config_are_those_of_generate(theirs, marian, tm
     ours = convert(folder, tmp_path / "ours")
     search = ours.defaults.search
     assert (search.min_length, search.max_length) == lengths
-    for text, answer in zip(TEXTS, ours.translate(TEXTS), strict=True):
+    for text, answer in zip(TEXTS, ours.translate(TEXTS, raw=True), strict=True):
         tokens, _ = generated(*theirs, text, num_beams=beam, **own)
         assert [ours.loaded.target.piece(token) for token in tokens] == list(answer.tokens)
 

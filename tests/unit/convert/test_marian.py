@@ -47,7 +47,7 @@ def test_a_student_decodes(tmp_path):
     torch_model = pytest.importorskip("support.torch_model", reason="PyTorch is not installed")
     texts = demo_sentences()[:3]
     native, torch = (
-        made.translate(texts, max_length=9, beam_size=3)
+        made.translate(texts, raw=True, max_length=9, beam_size=3)
         for made in (Translator(tmp_path / "ours"), torch_model.torch_translator(tmp_path / "ours"))
     )
     assert [a.hypotheses[0].tokens for a in native] == [b.hypotheses[0].tokens for b in torch]
@@ -119,7 +119,7 @@ def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
     assert model.config.suppressed_ids == ()  # its bias is enough, and costs nothing
     model.save(tmp_path / "ours", "apart")
     native = Translator(tmp_path / "ours")
-    answer = native.translate(["s3 s120"], max_length=9, beam_size=9, num_hypotheses=9)[0]
+    answer = native.translate(["s3 s120"], raw=True, max_length=9, beam_size=9, num_hypotheses=9)[0]
     assert len(answer.hypotheses) == 9 and all("<start>" not in one.tokens for one in answer.hypotheses)
 
 

@@ -128,9 +128,9 @@ def test_answers_are_those_of_marians_equations(tmp_path, shape, backend):
     for length in (1, 4, 9):
         source = draw.integers(2, WORDS, length).tolist()
         text = " ".join(f"w{i}" for i in source)
-        best = ours.translate([text], beam_size=1, max_length=12)[0].hypotheses[0]
+        best = ours.translate([text], raw=True, beam_size=1, max_length=12)[0].hypotheses[0]
         assert [ours_word(token) for token in best.text.split()] == greedy(reference.log_probs, [*source, 0], 0, 12)
-        for found in ours.translate([text], beam_size=4, num_hypotheses=4, max_length=12)[0].hypotheses:
+        for found in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=12)[0].hypotheses:
             words = [ours_word(token) for token in found.text.split()]
             target = [*words, 0][: len(found.token_scores)]
             wanted = reference.log_probs([*source, 0], target)[range(len(target)), target]

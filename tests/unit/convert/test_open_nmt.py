@@ -56,9 +56,9 @@ def test_answers_are_those_of_its_equations(tmp_path, shape, backend):
     for length in (1, 5, 9):
         source = draw.integers(4, len(reference.words[0]), length).tolist()
         text = " ".join(reference.words[0][i] for i in source)
-        best = ours.translate([text], beam_size=1, max_length=10)[0].hypotheses[0]
+        best = ours.translate([text], raw=True, beam_size=1, max_length=10)[0].hypotheses[0]
         assert [TARGET.index(word) for word in best.tokens] == greedy(reference.log_probs, source, EOS, 10)
-        for found in ours.translate([text], beam_size=4, num_hypotheses=4, max_length=10)[0].hypotheses:
+        for found in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=10)[0].hypotheses:
             target = [*(TARGET.index(word) for word in found.tokens), EOS][: len(found.token_scores)]
             wanted = reference.log_probs(source, target)[range(len(target)), target]
             np.testing.assert_allclose(found.token_scores, wanted, atol=1e-4)
@@ -76,7 +76,7 @@ def test_the_reference_sees_an_eos_after_the_source_and_another_order_of_positio
 def test_all_of_attention_is_on_the_text(tmp_path):
     """Without an eos after the source nothing stands there."""
     ours = translator(saved(tmp_path / "theirs", made().checkpoint()), tmp_path / "ours")
-    answer = ours.translate(["s3 s4 s5"], max_length=6, return_attention=True)[0].hypotheses[0]
+    answer = ours.translate(["s3 s4 s5"], raw=True, max_length=6, return_attention=True)[0].hypotheses[0]
     attention = np.array(answer.attention)
     assert attention.shape[1] == 4 and not attention[:, 3].any()
     np.testing.assert_allclose(attention.sum(axis=1), 1.0, atol=1e-5)
@@ -105,7 +105,7 @@ def test_names_of_version_two_are_read(tmp_path):
     for name in ("num_experts", "sliding_window", "num_kv", "norm_eps", "parallel_residual", "position_encoding_type"):
         delattr(state["opt"], name)
     ours = translator(saved(tmp_path / "theirs", state), tmp_path / "ours")
-    answer = ours.translate(["s0 s7 s35"], beam_size=1, max_length=8)[0].hypotheses[0]
+    answer = ours.translate(["s0 s7 s35"], raw=True, beam_size=1, max_length=8)[0].hypotheses[0]
     reference.opt = None
     assert [TARGET.index(word) for word in answer.tokens] == greedy(reference.log_probs, [2, 9, 37], EOS, 8)
     assert ours.loaded.source.encode("<s> </s> s0") == [0, 0, 4]
@@ -202,7 +202,7 @@ def test_ctranslate2_reads_the_same_model(tmp_path):
         np.testing.assert_array_equal(tensor, through.tensors[name], err_msg=name)
     assert not through.config.source_eos and through.config.positions == "sinusoidal"
     texts = ["s1 s2 s3", "s30 s7 s7 s21 s9"]
-    answers = translator(path, tmp_path / "ours").translate(texts, beam_size=3, max_length=9)
+    answers = translator(path, tmp_path / "ours").translate(texts, raw=True, beam_size=3, max_length=9)
     engine = ctranslate2.Translator(str(tmp_path / "ct2"), inter_threads=1, intra_threads=1)
     found = engine.translate_batch([text.split() for text in texts], beam_size=3, max_decoding_length=9)
     assert [list(a.hypotheses[0].tokens) for a in answers] == [one.hypotheses[0] for one in found]

@@ -56,7 +56,7 @@ class Pair:
         beam, penalty, early, least, most, ngram = way
         options: dict[str, Any] = {"length_penalty": penalty, "early_stopping": early} if beam > 1 else {}
         answers = (ours or self.ours).translate(
-            texts, beam_size=beam, min_length=least, max_length=most, no_repeat_ngram_size=ngram, **options,
+            texts, raw=True, beam_size=beam, min_length=least, max_length=most, no_repeat_ngram_size=ngram, **options,
             **self.languages,
         )  # fmt: skip
         for text, answer in zip(texts, answers, strict=True):
@@ -150,14 +150,14 @@ def test_madlad_takes_its_target_by_option_or_in_the_text(transformers, pairs) -
     pair = pairs["MADLAD-400"]
     tags = pair.ours.loaded.language_tags
     assert list(tags.tokens) == ["de", "en", "zh_Hant"]
-    by_option = pair.ours.translate(TEXTS[:4], target_language="zh_Hant", max_length=12)
-    by_text = pair.ours.translate([f"<2zh_Hant> {text}" for text in TEXTS[:4]], max_length=12)
+    by_option = pair.ours.translate(TEXTS[:4], raw=True, target_language="zh_Hant", max_length=12)
+    by_text = pair.ours.translate([f"<2zh_Hant> {text}" for text in TEXTS[:4]], raw=True, max_length=12)
     assert [a.tokens for a in by_option] == [a.tokens for a in by_text]
-    assert pair.ours.translate(TEXTS[:4], target_language="en", max_length=12) != by_option
+    assert pair.ours.translate(TEXTS[:4], raw=True, target_language="en", max_length=12) != by_option
     tokenizer = transformers.T5Tokenizer.from_pretrained(pair.folder)
     assert pair.ids(TEXTS[0]) == tokenizer(f"<2de> {TEXTS[0]}")["input_ids"]
     with pytest.raises(OptionError, match="target_language is 'fr'; it must be one of de, en, zh_Hant"):
-        pair.ours.translate(TEXTS[:1], target_language="fr")
+        pair.ours.translate(TEXTS[:1], raw=True, target_language="fr")
 
 
 def test_summaries_of_long_sources(pairs) -> None:
@@ -166,9 +166,9 @@ def test_summaries_of_long_sources(pairs) -> None:
         pair = pairs[family]
         assert len(pair.ids(LONG)) > 250
         pair.check([LONG, TEXTS[0]], (4, 2.0, True, 20, 60, 3))
-        (cut,) = pair.ours.translate([LONG], beam_size=2, max_input_length=50, max_length=10)
+        (cut,) = pair.ours.translate([LONG], raw=True, beam_size=2, max_input_length=50, max_length=10)
         ids = pair.ours.loaded.source.encode(LONG)[:49]
-        (whole,) = pair.ours.translate([pair.ours.loaded.source.decode(ids)], beam_size=2, max_length=10)
+        (whole,) = pair.ours.translate([pair.ours.loaded.source.decode(ids)], raw=True, beam_size=2, max_length=10)
         assert cut.truncated and cut.tokens == whole.tokens
 
 
@@ -192,7 +192,7 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     wanted = read_hugging_face(pair.folder).tensors
     assert np.array_equal(found["encoder.1.attention.position_bias"], wanted["encoder.1.attention.position_bias"])
     assert not np.array_equal(found["encoder.1.attention.qkv.weight"], wanted["encoder.1.attention.qkv.weight"])
-    assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, max_length=9)) > 20
+    assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, raw=True, max_length=9)) > 20
 
 
 def test_export_is_refused_by_name(pairs, tmp_path: Path) -> None:
