@@ -120,8 +120,8 @@ def output_linear(model: Any) -> torch.nn.Linear:
     find = getattr(model, "get_output_embeddings", None)
     layer = find() if callable(find) and callable(getattr(model, "generate", None)) else None
     if not isinstance(layer, torch.nn.Linear):
-        wanted = "give a Hugging Face causal language model or encoder-decoder whose lm_head is a torch.nn.Linear"
-        raise InputError(f"model is a {type(model).__name__} with the output {type(layer).__name__}; {wanted}.")
+        advice = "give a Hugging Face causal language model or encoder-decoder whose lm_head is a torch.nn.Linear"
+        raise InputError(f"model is a {type(model).__name__} with the output {type(layer).__name__}; {advice}.")
     if layer.weight.device.type != "cpu":
         raise InputError(
             f"model is on the device {layer.weight.device}; Head.attach works on the CPU: model.to('cpu')."
@@ -136,8 +136,8 @@ def added_to_logits(model: Any, layer: torch.nn.Linear) -> Floats | None:
 
     One short forward pass shows what the model does with that output. Raises InputError where it does more than add.
     """
-    seen: list[torch.Tensor] = []
-    hook = layer.register_forward_hook(lambda module, given, logits: seen.append(logits))
+    outputs: list[torch.Tensor] = []
+    hook = layer.register_forward_hook(lambda module, inputs, logits: outputs.append(logits))
     size = layer.weight.shape[0]
     ids = torch.tensor([[size // 2, size // 3, size - 1]])  # no padding, whose embedding may be zero
     both = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
@@ -146,10 +146,12 @@ def added_to_logits(model: Any, layer: torch.nn.Linear) -> Floats | None:
             logits = model(input_ids=ids, **both).logits[0, -1].float()
     finally:
         hook.remove()
-    before = seen[-1].reshape(-1, logits.shape[-1])[-1].float()
+    before = outputs[-1].reshape(-1, logits.shape[-1])[-1].float()
     bias = getattr(model, "final_logits_bias", None)
     added = torch.zeros_like(logits) if bias is None else bias.reshape(-1).float()
     if not torch.allclose(logits, before + added, atol=CLOSE, rtol=CLOSE):
-        known = "(final_logit_softcapping, logits_scaling and the like)"
-        raise InputError(f"{type(model).__name__} scales or caps its logits after lm_head {known}: not supported yet.")
+        examples = "(final_logit_softcapping, logits_scaling and the like)"
+        raise InputError(
+            f"{type(model).__name__} scales or caps its logits after lm_head {examples}: not supported yet."
+        )
     return np.array(added.numpy(), np.float32) if bool(added.any()) else None

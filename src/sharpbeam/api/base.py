@@ -57,8 +57,8 @@ class ModelUser:
         of_machine = {name: value for name, value in options.items() if name in fields_of(MachineOptions)}
         if machine is not None:
             require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
-            given = ", ".join(of_machine)
-            require(not of_machine, "machine", machine, f"left out where its options are given by name: {given}")
+            names = ", ".join(of_machine)
+            require(not of_machine, "machine", machine, f"left out if its options are given by name: {names}")
         decode: Any = {name: value for name, value in options.items() if name not in of_machine}
         machine = machine or build(MachineOptions, of_machine, "machine options")
         self._load(model, machine, decode)
@@ -78,8 +78,9 @@ class ModelUser:
     if not TYPE_CHECKING:  # a type checker knows which names there are
 
         def __getattr__(self, name: str) -> Any:
-            said = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(f"{said}; {_ELSEWHERE[name]}." if name in _ELSEWHERE else said, name=name, obj=self)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            message += f"; {_ELSEWHERE[name]}." if name in _ELSEWHERE else ""
+            raise AttributeError(message, name=name, obj=self)
 
     @property
     def defaults(self) -> DecodeOptions:
@@ -108,10 +109,12 @@ class TextDecoder(ModelUser, Generic[T]):
 
         Unless `schedule` is given, a text enters as soon as there is capacity.
         """
-        chosen = self._options(options, keywords)
-        if "schedule" not in keywords and chosen.schedule.schedule == "batches":
-            chosen = replace(chosen, schedule=replace(chosen.schedule, schedule="stream", refill_at=ONLINE.refill_at))
-        return Session(self.loaded, chosen)
+        settings = self._options(options, keywords)
+        if "schedule" not in keywords and settings.schedule.schedule == "batches":
+            settings = replace(
+                settings, schedule=replace(settings.schedule, schedule="stream", refill_at=ONLINE.refill_at)
+            )
+        return Session(self.loaded, settings)
 
     def _decode(
         self,

@@ -28,10 +28,10 @@ def document(kind: type[Any], constructor: Callable[..., None]) -> None:
 
 def _list_options(method: FunctionType) -> None:
     """Add the usual options that `method` takes by name to its docstring, each with its default."""
-    taken = {method.__annotations__.get(name) for name in ("keywords", "options")}
-    if method.__doc__ is None or not taken & {"Unpack[DecodeKeywords]", "Unpack[ModelKeywords]"}:
+    annotations = {method.__annotations__.get(name) for name in ("keywords", "options")}
+    if method.__doc__ is None or not annotations & {"Unpack[DecodeKeywords]", "Unpack[ModelKeywords]"}:
         return
-    groups: list[Any] = [MachineOptions] if "Unpack[ModelKeywords]" in taken else []
+    groups: list[Any] = [MachineOptions] if "Unpack[ModelKeywords]" in annotations else []
     lines = [_TITLE]
     for group in [*groups, *type_hints(DecodeOptions).values()]:
         for name, field in fields_of(group).items():

@@ -39,12 +39,12 @@ def tokens_needed(defaults: Any, arguments: Sequence[Any], options: Mapping[str,
     `defaults` is the model's `generation_config`, `arguments` and `options` are those of the call to `generate`.
     Tokens that a call bans outright are added to what it needs.
     """
-    given = options.get("generation_config", arguments[1] if len(arguments) > 1 else None)
+    config = options.get("generation_config", arguments[1] if len(arguments) > 1 else None)
 
     def value(name: str) -> Any:
-        for found in (options.get(name), getattr(given, name, None), getattr(defaults, name, None)):
-            if found is not None:
-                return found
+        for setting in (options.get(name), getattr(config, name, None), getattr(defaults, name, None)):
+            if setting is not None:
+                return setting
         return None
 
     if len(arguments) > 2 or any(value(name) not in neutral for name, neutral in _WHOLE.items()):

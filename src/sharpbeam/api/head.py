@@ -93,11 +93,11 @@ class Head:
                 built[name] = find_output_layer(name).build(inputs)
             return built[name]
 
-        found = layer(output_layer)
-        by_row = isinstance(found, RowLayer)
+        output = layer(output_layer)
+        by_row = isinstance(output, RowLayer)
         require(by_row, "output_layer", output_layer, "one that looks at hidden vectors alone")
-        self._layer = cast(RowLayer, found)
-        without = found.unnormalized() if isinstance(found, Normalizing) else found
+        self._layer = cast(RowLayer, output)
+        without = output.unnormalized() if isinstance(output, Normalizing) else output
         self._greedy = cast(RowLayer, without)
 
     def topk(self, hidden: ArrayLike, k: int) -> TopK:
@@ -119,16 +119,16 @@ class Head:
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""
-        rows, words = self._rows(hidden), np.asarray(token)
-        if not words.size:
-            words = words.astype(np.int32)
-        if words.shape != (len(rows),) or words.dtype.kind not in "iu":
-            raise InputError(f"token is {words.dtype} of shape {list(words.shape)}; give {len(rows)} ids, one a row.")
-        if len(words) and not 0 <= words.min() <= words.max() < self.vocab_size:
+        rows, tokens = self._rows(hidden), np.asarray(token)
+        if not tokens.size:
+            tokens = tokens.astype(np.int32)
+        if tokens.shape != (len(rows),) or tokens.dtype.kind not in "iu":
+            raise InputError(f"token is {tokens.dtype} of shape {list(tokens.shape)}; give {len(rows)} ids, one a row.")
+        if len(tokens) and not 0 <= tokens.min() <= tokens.max() < self.vocab_size:
             raise InputError(
-                f"token has ids from {words.min()} to {words.max()}; they must be 0 to {self.vocab_size - 1}."
+                f"token has ids from {tokens.min()} to {tokens.max()}; they must be 0 to {self.vocab_size - 1}."
             )
-        ids: Ids = words.astype(np.int32)
+        ids: Ids = tokens.astype(np.int32)
         return self._layer.log_prob(rows, ids)
 
     def _rows(self, hidden: ArrayLike) -> Floats:
@@ -138,14 +138,14 @@ class Head:
 def float_array(name: str, values: ArrayLike) -> Floats:
     """`values` as contiguous float32; raises InputError, which says `name`, where they are no finite floats."""
     try:
-        given = np.asarray(values)
+        numbers = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor with a gradient, of bfloat16, of another device
         advice = "give an array of floats; of a PyTorch tensor, .detach().float().cpu()"
         raise InputError(f"{name} cannot be read as an array ({error}); {advice}.") from error
-    if given.dtype.kind not in "fiu":
-        raise InputError(f"{name} is {given.dtype}; it must be an array of floats.")
+    if numbers.dtype.kind not in "fiu":
+        raise InputError(f"{name} is {numbers.dtype}; it must be an array of floats.")
     with np.errstate(over="ignore"):
-        array: Floats = np.ascontiguousarray(given, np.float32)
+        array: Floats = np.ascontiguousarray(numbers, np.float32)
     if not np.abs(array).max(initial=0) <= LARGEST:
         raise InputError(f"{name} has values that are infinite, NaN, or beyond {LARGEST:g}.")
     return array

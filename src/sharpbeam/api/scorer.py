@@ -28,13 +28,13 @@ class Scorer(ModelUser):
 
         Of the options of `Translator`, length_penalty, batch_tokens and output layer matter.
         """
-        chosen, loaded = self._options(options, keywords), self.loaded
+        settings, loaded = self._options(options, keywords), self.loaded
         check_texts(texts, "text")
         tokens = {index: self._tokens(text) for index, text in enumerate(texts)}
         before = np.array([loaded.model.eos_id], np.int32)
-        found = force_all(loaded, [Request(index, before) for index in tokens], tokens, chosen)
-        penalty = chosen.search.length_penalty
-        return [scored(loaded.target, text, tokens[i], found[i], penalty) for i, text in enumerate(texts)]
+        log_probs_of = force_all(loaded, [Request(index, before) for index in tokens], tokens, settings)
+        penalty = settings.search.length_penalty
+        return [scored(loaded.target, text, tokens[i], log_probs_of[i], penalty) for i, text in enumerate(texts)]
 
     def score_stream(
         self, texts: Iterable[str], *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]
@@ -44,9 +44,9 @@ class Scorer(ModelUser):
         One thread reads token by token; an answer is yielded as soon as its text has been read. Of the options
         length_penalty and output layer matter.
         """
-        chosen, loaded = self._options(options, keywords), self.loaded
+        settings, loaded = self._options(options, keywords), self.loaded
         model = loaded.model
-        run, layer = model.open(), loaded.output_layer(chosen).open()
+        run, layer = model.open(), loaded.output_layer(settings).open()
         before = Request(0, np.array([model.eos_id], np.int32))
         request = np.zeros(1, np.int32)
         state = run.admit([before])
@@ -61,7 +61,7 @@ class Scorer(ModelUser):
                 hidden.append(row)
                 token = tokens[position : position + 1]
             log_probs = sound(layer.log_prob(np.concatenate(hidden), tokens, request.repeat(len(tokens))))
-            yield scored(loaded.target, text, tokens, log_probs, chosen.search.length_penalty)
+            yield scored(loaded.target, text, tokens, log_probs, settings.search.length_penalty)
 
     def _tokens(self, text: str) -> Ids:
         """The tokens of a text and the end of the sentence, [T]."""

@@ -84,14 +84,14 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
-        chosen, terms = self._options(options, keywords), Glossary.of(glossary)
+        settings, terms = self._options(options, keywords), Glossary.of(glossary)
 
         def decode(texts: Sequence[str], options: DecodeOptions) -> Results:
             return self._decode(texts, options, target_prefix, terms)
 
-        if raw or target_prefix is not None or chosen.search.return_alternatives:
-            return decode(texts, chosen)
-        return decode_lines(texts, decode, chosen, partial(self._contract, chosen))
+        if raw or target_prefix is not None or settings.search.return_alternatives:
+            return decode(texts, settings)
+        return decode_lines(texts, decode, settings, partial(self._contract, settings))
 
     def _contract(self, options: DecodeOptions) -> Contract:
         tags, languages, search = self.loaded.language_tags, options.languages, options.search
@@ -133,24 +133,24 @@ class Translator(TextDecoder[Translation]):
         length_penalty, batch_tokens, max_input_length, languages and output layer matter. Raises InputError for lists
         of different lengths, an empty source, and a target that is longer than the model has positions for.
         """
-        chosen, loaded = self._options(options, keywords), self.loaded
+        settings, loaded = self._options(options, keywords), self.loaded
         check_texts(targets, "target")
-        inputs = encode_texts(loaded, sources, None, chosen)
+        inputs = encode_texts(loaded, sources, None, settings)
         if len(sources) != len(targets):
             raise InputError(f"{len(sources)} sources but {len(targets)} targets; give one target for each source.")
-        requests = [given.request for given in inputs if given.request is not None]
+        requests = [text.request for text in inputs if text.request is not None]
         if len(requests) < len(sources):
-            empty = next(index for index, given in enumerate(inputs) if given.request is None)
+            empty = next(index for index, each in enumerate(inputs) if each.request is None)
             raise InputError(f"source {empty} is empty, so its target cannot be scored; leave the pair out.")
         eos, encode = loaded.model.eos_id, loaded.target.encode
-        tag = loaded.language_tags.direction(chosen.languages).prefix
+        tag = loaded.language_tags.direction(settings.languages).prefix
         tokens = {i: np.array([*tag, *encode(text), eos], np.int32) for i, text in enumerate(targets)}
         most = loaded.max_positions
         for i, ids in tokens.items():
             if 0 < most < len(ids):
                 raise InputError(f"target {i} has {len(ids)} tokens, eos counted; the model has positions for {most}.")
-        found = force_all(loaded, requests, tokens, chosen)
-        for log_probs in found.values():
+        log_probs_of = force_all(loaded, requests, tokens, settings)
+        for log_probs in log_probs_of.values():
             log_probs[: len(tag)] = 0.0  # a forced tag adds nothing, as in translation
-        penalty = chosen.search.length_penalty
-        return [scored(loaded.target, text, tokens[i], found[i], penalty) for i, text in enumerate(targets)]
+        penalty = settings.search.length_penalty
+        return [scored(loaded.target, text, tokens[i], log_probs_of[i], penalty) for i, text in enumerate(targets)]

@@ -1,4 +1,4 @@
-"""Forced decoding: log probabilities of given tokens."""
+"""Forced decoding: log probabilities of the tokens of targets."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def force(
         state = model.admit(batch)
         layer.admit(batch)
         request = np.array([r.index for r in batch], np.int32)
-        given, length = padded([targets[r.index] for r in batch], bos_id)
-        log_prob = np.zeros(given.shape, np.float32)
-        for t, rows, hidden in feed(model.step, model.retain, request, state, given, length, bos_id):
+        tokens, length = padded([targets[r.index] for r in batch], bos_id)
+        log_prob = np.zeros(tokens.shape, np.float32)
+        for t, rows, hidden in feed(model.step, model.retain, request, state, tokens, length, bos_id):
             if queue.closed:
                 return
-            log_prob[rows, t] = sound(layer.log_prob(hidden, given[rows, t], request[rows]))
+            log_prob[rows, t] = sound(layer.log_prob(hidden, tokens[rows, t], request[rows]))
         model.evict(request)
         layer.evict(request)
         for row, r in enumerate(batch):
@@ -70,10 +70,10 @@ def sound(log_prob: Floats) -> Floats:
 def padded(targets: Sequence[Ids], bos_id: int) -> tuple[Ids, Indices]:
     """The targets of n rows as [n, T], padded with bos at the end; and their lengths [n]."""
     length = np.array([len(target) for target in targets])
-    given = np.full((len(targets), length.max()), bos_id, np.int32)
+    tokens = np.full((len(targets), length.max()), bos_id, np.int32)
     for row, target in enumerate(targets):
-        given[row, : length[row]] = target
-    return given, length
+        tokens[row, : length[row]] = target
+    return tokens, length
 
 
 def feed(
@@ -81,20 +81,20 @@ def feed(
     retain: Callable[[Ids], None],
     request: Ids,
     state: Ids,
-    given: Ids,
+    tokens: Ids,
     length: Indices,
     bos_id: int,
 ) -> Iterator[tuple[int, Indices, Floats]]:
-    """Feed bos and then the targets `given` [n, T] of `length` [n] to rows of `request` [n] in `state` [n].
+    """Feed bos and then the targets `tokens` [n, T] of `length` [n] to rows of `request` [n] in `state` [n].
 
     Yields for each position t the rows that have a token there, and the output of `step` for them, which is a method of
     the model. No target is empty.
     """
     rows, token = np.arange(len(request)), np.full(len(request), bos_id, np.int32)
-    for t in range(given.shape[1]):
-        said, state = step(request[rows], state, token)
-        yield t, rows, said
+    for t in range(tokens.shape[1]):
+        output, state = step(request[rows], state, token)
+        yield t, rows, output
         longer = length[rows] > t + 1
         rows, state = rows[longer], state[longer]
-        token = given[rows, t]
+        token = tokens[rows, t]
         retain(state)

@@ -47,8 +47,8 @@ class Lane:
         self.expands = search.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         self.completion: Lane | None = None
-        self.plan = Plan([], options.schedule, search.most_rows, loaded.workers, loaded.footprint)
-        self.plan.queue.final = False
+        self.queue = Plan([], options.schedule, search.most_rows, loaded.workers, loaded.footprint)
+        self.queue.final = False
 
     @property
     def stateful(self) -> bool:
@@ -68,7 +68,7 @@ class Lane:
 
     def open(self, workers: int, shared: list[Memory]) -> Run:
         """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""
-        loaded, options, schedule = self.loaded, self.options.search, self.plan.schedule(workers, shared)
+        loaded, options, schedule = self.loaded, self.options.search, self.queue.schedule(workers, shared)
         idle = loaded.idle.pop(self.options, None)
         if idle is not None:
             _, run = idle
@@ -177,7 +177,7 @@ class Worker:
             for lane in lanes:
                 run = self.runs.get(lane)
                 if run is None:
-                    if not len(lane.plan.queue):
+                    if not len(lane.queue):
                         continue
                     run = self._open(lane, lanes)
                 elif not run.busy:

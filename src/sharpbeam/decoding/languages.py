@@ -53,17 +53,17 @@ class LanguageTags:
             c.target_begin,
         )  # fmt: skip
 
-    def direction(self, asked: LanguageOptions) -> Direction:
+    def direction(self, options: LanguageOptions) -> Direction:
         """Tokens for the languages of a request; raises OptionError for one that the model lacks.
 
         A source that names its target itself (>>fra<< in OPUS-MT) needs no target language.
         """
-        for name, code in vars(asked).items():
+        for name, code in vars(options).items():
             if code and not self.tokens:
                 raise OptionError(f"{name} is {code!r}; leave it out, the model has one direction only.")
             if code and code not in self.tokens:
                 raise OptionError(f"{name} is {code!r}; it must be one of {self._all}.{nearest(code, self.tokens)}")
-        source, target = asked.source_language or self.source, asked.target_language or self.target
+        source, target = options.source_language or self.source, options.target_language or self.target
         by_source = self.source_tag in ("source", "source-behind")  # vocabulary: stored
         for name, code, needed in (("source", source, by_source), ("target", target, self.target_tag)):
             if needed and not code:
@@ -71,8 +71,8 @@ class LanguageTags:
         if target != self.target and not self.chooses_target:
             only = f"{self.target!r}, the only one of the model" if self.target else "left out: the model has one"
             raise OptionError(f"target_language is {target!r}; it must be {only}.")
-        said = source if by_source else target if self.source_tag == "target" else ""
-        tag = (self.tokens[said],) if said else ()
+        tag_language = source if by_source else target if self.source_tag == "target" else ""
+        tag = (self.tokens[tag_language],) if tag_language else ()
         prefix = (*self.prefix, *((self.tokens[target],) if self.target_tag else ()))
         languages = Languages(source, target)
         if self.source_tag == "source-behind":  # vocabulary: stored
@@ -107,12 +107,12 @@ class LanguageTags:
             raise OptionError(f"direction is {name!r}; leave it out, the model has one direction only.")
         cuts = [index for index, letter in enumerate(name) if letter == "-"]  # a code may have a hyphen too
         pairs = [("", name), *((name[:cut], name[cut + 1 :]) for cut in cuts)]
-        known = [pair for pair in pairs if {*pair} - {""} <= self.tokens.keys()]
-        if not name or not known:
+        matches = [pair for pair in pairs if {*pair} - {""} <= self.tokens.keys()]
+        if not name or not matches:
             raise OptionError(
                 f"direction is {name!r}; it must be SOURCE-TARGET, or TARGET alone, of the languages {self._all}."
             )
-        return self.direction(LanguageOptions(*known[0]))
+        return self.direction(LanguageOptions(*matches[0]))
 
     @property
     def _all(self) -> str:

@@ -95,14 +95,14 @@ class LoadedModel:
         """V, the number of target tokens."""
         return self.exact.vocab_size
 
-    def direction(self, asked: LanguageOptions) -> Direction:
+    def direction(self, options: LanguageOptions) -> Direction:
         """Tokens for the languages of a request; raises OptionError for one that the model lacks, or does not get."""
-        found = self._directions.get(asked)
-        if found is None:
-            found = self.language_tags.direction(asked)
-            self.language_tags.check_named(found, self.source.piece)
-            self._directions[asked] = found
-        return found
+        direction = self._directions.get(options)
+        if direction is None:
+            direction = self.language_tags.direction(options)
+            self.language_tags.check_named(direction, self.source.piece)
+            self._directions[options] = direction
+        return direction
 
     def add_work(self, work: Work) -> None:
         """Add the counts of a search to `work`."""
@@ -177,8 +177,8 @@ class LoadedModel:
         if not search.sampling:
             check_width(search, self.vocab_size)
             find_search(search.search)
-        bound, asked = self.max_positions, search.max_length
-        require(not bound or asked <= bound, "max_length", asked, f"at most {bound}, for which the model has positions")
+        most, length = self.max_positions, search.max_length
+        require(not most or length <= most, "max_length", length, f"at most {most}, for which the model has positions")
         if search.attends:
             self.open_attending("return_attention" if search.return_attention else "coverage_penalty")
 
@@ -294,15 +294,15 @@ def load_model(
 
 def _measured_type(folders: Sequence[Path]) -> str:
     """The number type that lost nothing when each of the models was converted or trained; int8 where none was tried."""
-    types = {found.compute_type for folder in folders if (found := read_precision(folder)) is not None}
+    types = {each.compute_type for folder in folders if (each := read_precision(folder)) is not None}
     return next((kind for kind in ("float32", "int16") if kind in types), "int8")
 
 
 def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task: Task | None) -> LoadedModel:
     config = facts.config
-    found = architecture_of(config).task
-    if task is not None and found != task:
-        raise ModelError(f"{folder} is a {found} model; a {task} model is needed here. {USES[found]}")
+    own_task = architecture_of(config).task
+    if task is not None and own_task != task:
+        raise ModelError(f"{folder} is a {own_task} model; a {task} model is needed here. {USES[own_task]}")
     source, target = read_vocabularies(folder)
     sides = (("source", source, config.source_vocab_size), ("target", target, config.target_vocab_size))
     for side, vocabulary, size in sides:
@@ -355,10 +355,10 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         return own
     takes = machine.device == "cpu" and architecture_of(config).shortcuts
     for name, default in MachineOptions().shortcuts().items():
-        given = machine.shortcuts()[name]
-        require(takes or given == default, name, given, f"{default} except for GRU models on a CPU")
-    kept, most = machine.precomputed_embeddings, config.target_vocab_size
-    require(kept <= most, "precomputed_embeddings", kept, f"at most {most}, the tokens that the model can say")
+        value = machine.shortcuts()[name]
+        require(takes or value == default, name, value, f"{default} except for GRU models on a CPU")
+    count, most = machine.precomputed_embeddings, config.target_vocab_size
+    require(count <= most, "precomputed_embeddings", count, f"at most {most}, the tokens that the model can say")
     tensors = read_tensors(folder, config, facts, widen=not machine.own_kernels)
     if machine.device != "cpu":
         return load_on_device(config, tensors, machine)

@@ -36,7 +36,7 @@ class PhraseEncoder:
         unknown = loaded.target.special_ids.get("unk_id")
         self._impossible = {unknown, loaded.model.eos_id, *loaded.suppressed}
         self._joins = joining(loaded.target)  # type: ignore[arg-type]  # hashed by identity
-        self._known: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._encoded: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     def request(self, request: Request, text: str) -> Request:
         """The request for `text` with the phrases that its answers have to contain.
@@ -51,29 +51,29 @@ class PhraseEncoder:
         phrases: list[tuple[tuple[int, ...], ...]] = []
         capacity, excess = MOST_TOKENS, 0
         for forms in self._glossary.required(text):
-            if forms not in self._known:
+            if forms not in self._encoded:
                 encoded = dict.fromkeys(tokens for form in forms for tokens in self._tokens(form))
-                self._known[forms] = tuple(t for t in encoded if t and not self._impossible.intersection(t))
-                if not self._known[forms]:
+                self._encoded[forms] = tuple(t for t in encoded if t and not self._impossible.intersection(t))
+                if not self._encoded[forms]:
                     log.warning("the vocabulary cannot write %r of the glossary; it is left out", forms[0])
-            size = sum(map(len, self._known[forms]))
+            size = sum(map(len, self._encoded[forms]))
             if size > capacity:
                 excess += 1
             elif size:
                 capacity -= size
-                phrases.append(self._known[forms])
+                phrases.append(self._encoded[forms])
         if excess:
             log.warning("%d terms of the glossary are left out: a text may require %d tokens", excess, MOST_TOKENS)
         return tuple(phrases)
 
     def _tokens(self, form: str) -> list[tuple[int, ...]]:
         """The tokens of a form inside of a sentence, and with a capital letter; without a space before it too."""
-        found = []
+        encoded = []
         for text in dict.fromkeys((form, form[:1].upper() + form[1:])):
-            found += [self._after(" ", text)]
+            encoded += [self._after(" ", text)]
             if spaceless(text[0]):
-                found += [self._after("", text)]
-        return found
+                encoded += [self._after("", text)]
+        return encoded
 
     def _after(self, gap: str, text: str) -> tuple[int, ...]:
         first, whole = self._target.encode(_BEFORE), self._target.encode(_BEFORE + gap + text)

@@ -89,7 +89,7 @@ class Session(Generic[T]):
     @property
     def waiting(self) -> int:
         """Number of requests that wait to enter. If it keeps growing, the machine is too slow for the load."""
-        return sum(len(lane.plan.queue) for lane in self._lanes)
+        return sum(len(lane.queue) for lane in self._lanes)
 
     @property
     def live(self) -> int:
@@ -137,13 +137,13 @@ class Session(Generic[T]):
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
-        chosen, terms = request_options(self.options, options, keywords), Glossary.of(glossary)
-        chosen = chosen if terms is None else for_phrases(chosen)
-        lane = self._lane(chosen)
-        inputs = encode_texts(self.loaded, texts, target_prefix, chosen, self._numbers, terms)
+        settings, terms = request_options(self.options, options, keywords), Glossary.of(glossary)
+        settings = settings if terms is None else for_phrases(settings)
+        lane = self._lane(settings)
+        inputs = encode_texts(self.loaded, texts, target_prefix, settings, self._numbers, terms)
         if inputs:
             lane.layer.check_languages(inputs[0].direction.languages)
-        handles: list[Handle[T]] = [Handle(self, each, chosen.search, priority) for each in inputs]
+        handles: list[Handle[T]] = [Handle(self, each, settings.search, priority) for each in inputs]
         parts = [(handle, each.request, 0) for handle, each in zip(handles, inputs, strict=True) if each.request]
         with self._lock:
             if self._closed or self._sealed:
@@ -166,7 +166,7 @@ class Session(Generic[T]):
             self._sealed = True
             completing = [lane.completion for lane in self._lanes]  # these still get requests
             for lane in self._lanes:
-                lane.plan.queue.final = lane not in completing
+                lane.queue.final = lane not in completing
             self._changed.notify_all()
 
     def step(self) -> list[Handle[T]]:
@@ -204,7 +204,7 @@ class Session(Generic[T]):
 
     def _useful_workers(self) -> int:
         """How many workers there is work for, at least as many as are at work."""
-        workers = min(self.loaded.workers, sum(lane.plan.workers for lane in self._lanes))
+        workers = min(self.loaded.workers, sum(lane.queue.workers for lane in self._lanes))
         return max(workers, *(number for number, worker in enumerate(self._workers, 1) if worker.busy), 1)
 
     def _together(self, teams: Sequence[AbstractContextManager[None]]) -> Generator[Handle[T], None, None]:
@@ -249,7 +249,7 @@ class Session(Generic[T]):
         with self._lock:
             self._closed = True
             for lane in self._lanes:
-                lane.plan.queue.close()
+                lane.queue.close()
             self._changed.notify_all()
         if self._threads and current_thread() not in self._threads:  # a thread cannot join itself in a callback
             for thread in self._threads:
@@ -310,12 +310,12 @@ class Session(Generic[T]):
         return done
 
     def _worker(self, number: int, workers: int) -> Worker:
-        with self._lock:
-            while len(self._workers) <= number:
-                self._workers.append(Worker())
-            worker = self._workers[number]
-            worker.workers = workers
-            return worker
+        if number >= len(self._workers):
+            with self._lock:
+                self._workers += [Worker() for _ in range(len(self._workers), workers)]
+        worker = self._workers[number]
+        worker.workers = workers
+        return worker
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""
@@ -336,8 +336,8 @@ class Session(Generic[T]):
             handle._parts[request.index] = (lane, part)
         if lane not in self._lanes:
             many = len(self._lanes) >= MOST_LANES
-            self._lanes = (*(old for old in self._lanes if not many or old.plan.queue.unfinished), lane)
-        lane.plan.add([request for _, request, _ in parts], priority)
+            self._lanes = (*(old for old in self._lanes if not many or old.queue.unfinished), lane)
+        lane.queue.add([request for _, request, _ in parts], priority)
         self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
@@ -368,7 +368,7 @@ class Session(Generic[T]):
         parts = [replace(request, index=next(self._numbers) % NUMBERS, prefix=prefix) for prefix in prefixes]
         assert lane.completion is not None
         self._add(lane.completion, [(handle, part, n) for n, part in enumerate(parts)], handle.priority)
-        lane.completion.plan.queue.final = self._sealed and not lane.plan.queue.unfinished
+        lane.completion.queue.final = self._sealed and not lane.queue.unfinished
 
     def _fail(self, requests: Sequence[int], error: BaseException) -> list[Handle[T]]:
         """End the handles of `requests` with an error."""
@@ -384,7 +384,7 @@ class Session(Generic[T]):
             parts, handle._parts = handle._parts, {}
             for index, (lane, _) in parts.items():
                 del self._handles[index]
-                if not lane.plan.queue.cancel(index):
+                if not lane.queue.cancel(index):
                     for worker in self._workers:
                         worker.cancel(lane, index)
             if parts:

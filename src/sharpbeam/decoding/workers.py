@@ -36,16 +36,16 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         finally:
             stop()
         return
-    found: SimpleQueue[T | _Stopped] = SimpleQueue()
+    items: SimpleQueue[T | _Stopped] = SimpleQueue()
     process = os.getpid()
 
     def loop() -> None:
         try:
             for item in work():
-                found.put(item)
-            found.put(_Stopped(None))
+                items.put(item)
+            items.put(_Stopped(None))
         except BaseException as error:  # any error must reach the caller, or the caller would wait forever
-            found.put(_Stopped(error))
+            items.put(_Stopped(error))
 
     workers = [Thread(target=loop, name=f"sharpbeam-{i}", daemon=True) for i in range(threads)]
     try:
@@ -54,7 +54,7 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         running = threads
         while running:
             check_process(process)
-            item = found.get()
+            item = items.get()
             if not isinstance(item, _Stopped):
                 yield item
             elif item.error is not None:

@@ -34,7 +34,7 @@ class FixedBatches:
         if self._live:
             return ()
         entering = self._queue.take(self._fits) if self._fits else self._queue.take_batch(self._memory)
-        self._live.update(request.index for request in entering)
+        self._live.update([request.index for request in entering])
         if self._memory is not None:
             self._memory.use_requests(sum(len(request.source) for request in entering), len(entering))
         return entering

@@ -1,4 +1,4 @@
-"""The plan of requests with the same options: the queue that their workers share, and a schedule for each."""
+"""The queue of requests with the same options, with a schedule for each of the workers that share it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sharpbeam.scheduling.stream import Stream
 from sharpbeam.types import Footprint, Request
 
 
-class Plan:
-    """The queue that workers share, and a schedule for each of them, by the options."""
+class Plan(RequestQueue):
+    """A queue whose workers take requests by the options of their schedules."""
 
     def __init__(
         self,
@@ -29,28 +29,26 @@ class Plan:
         A request has at most `most_rows` rows.
         """
         self._options, self._most_rows, self._threads, self._footprint = options, most_rows, threads, footprint
-        self.queue = RequestQueue()
-        self.add(requests)
+        super().__init__(requests)
 
     def add(self, requests: Iterable[Request], priority: int = 0) -> None:
-        """Add `requests` to the queue as one group: higher `priority` first, then in the order of calls."""
-        self.queue.add(requests, priority)
-        self.queue.batch_tokens = token_budget(self.queue.tokens, self._options.batch_tokens, self._threads)
+        """Add a group of requests, and set the token budget of a batch by what waits then."""
+        super().add(requests, priority)
+        self.batch_tokens = token_budget(self.tokens, self._options.batch_tokens, self._threads)
 
     @property
     def workers(self) -> int:
         """Number of workers that there is work for now, at most `threads`."""
-        if self._options.schedule != "batches":
-            return min(self._threads, len(self.queue))
-        return self.queue.batches(self._threads, self._memory(min(self._threads, len(self.queue)), None))
+        most = min(self._threads, len(self))
+        return most if self._options.schedule != "batches" else self.batches(most, self._memory(most, None))
 
     def schedule(self, workers: int = 0, shared: list[Memory] | None = None) -> Schedule:
         """The schedule of one of `workers` workers (0 = the plan's); `shared` is the memory of all its schedules."""
         workers = workers or self.workers
         memory = self._memory(workers, shared)
         if self._options.schedule == "batches":
-            return FixedBatches(self.queue, memory)
-        return Stream(self.queue, self._options, self._most_rows, workers, memory)
+            return FixedBatches(self, memory)
+        return Stream(self, self._options, self._most_rows, workers, memory)
 
     def _memory(self, workers: int, shared: list[Memory] | None) -> Memory | None:
         limit = self._options.max_memory
