@@ -95,13 +95,13 @@ def test_save_then_load_gives_the_same_answer(config, build, tmp_path, make_tens
     assert (loaded.bos_id, loaded.eos_id) == (config.bos_id, config.eos_id)
 
 
-def test_the_output_matrix_is_the_one_of_the_tensors(build, make_tensors):
+def test_the_output_matrix_is_the_one_of_the_tensors(make_tensors):
     tensors = make_tensors(TINY)
-    weight, bias = build(TINY, tensors).output()
+    weight, bias = NativeModel(TINY, tensors).output()
     assert np.array_equal(weight, tensors["target_embedding"]) and np.array_equal(bias, tensors["output_bias"])
     untied = dataclasses.replace(TINY, tied_output=False)
     tensors = make_tensors(untied)
-    assert np.array_equal(build(untied, tensors).output()[0], tensors["output_weight"])
+    assert np.array_equal(NativeModel(untied, tensors).output()[0], tensors["output_weight"])
 
 
 def test_half_precision_weights_are_read_as_float32(folder, make_tensors):
