@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal
@@ -42,7 +42,6 @@ class Architecture:
     task: Task
     config: type[Any]
     check_shapes: Callable[[Any, Mapping[str, Shape]], None]  # raises ModelError unless names and shapes fit a config
-    embedding: str = ""  # the tensor that a tied output matrix is
     # The compiled model, of facts, tensors, a kernel table and how to compute.
     core: Callable[[dict[str, Any], dict[str, Any], str, dict[str, Any]], Any] = _missing
     core_run: Callable[[Any], Any] = _missing  # a decoding run on it: models.native.CoreRun
@@ -50,43 +49,34 @@ class Architecture:
     load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model
     shortcuts: bool = False  # whether its compiled model takes those of `MachineOptions.shortcuts`
 
+    @property
+    def embedding(self) -> str:
+        """The tensor that a tied output matrix is."""
+        return "target_embedding" if self.task == "translation" else "embedding"
+
     def module(self, config: Config, dropout: float = 0.0) -> Any:
         """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
         folder = self.config.__module__.rpartition(".")[0]
         return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
 
 
-def _architecture(
-    name: str, task: Task, config: type[Any], tensor_shapes: Callable[[Any], Mapping[str, Shape]], *core: Any
-) -> Architecture:
-    """One of this package; `core` are its compiled model, a decoding run on it, and the name of its module's class."""
-    embedding = "target_embedding" if task == "translation" else "embedding"
-    return Architecture(name, task, config, partial(compare_shapes, tensor_shapes), embedding, *core)
-
-
-ARCHITECTURES = (
-    replace(
-        _architecture(
-            "recurrent", "translation", GruConfig, gru_shapes,
-            _core.GruModel, _core.GruDecoding, "GruModule",
-        ),
-        shortcuts=True,
+# Name, task, config, tensors, compiled model, decoding run, PyTorch module, and whether it takes shortcuts.
+_OWN: tuple[tuple[str, Task, type[Any], Any, Any, Any, str, bool], ...] = (
+    ("recurrent", "translation", GruConfig, gru_shapes, _core.GruModel, _core.GruDecoding, "GruModule", True),
+    (
+        *("lstm-attention", "translation", LstmAttentionConfig, lstm_shapes),
+        *(_core.LstmAttention, _core.LstmAttentionDecoding, "LstmAttentionModule", False),
     ),
-    _architecture(
-        "lstm-attention", "translation", LstmAttentionConfig, lstm_shapes,
-        _core.LstmAttention, _core.LstmAttentionDecoding, "LstmAttentionModule",
+    (
+        *("transformer", "translation", TransformerConfig, transformer_shapes),
+        *(_core.Transformer, _core.TransformerDecoding, "TransformerModule", False),
     ),
-    _architecture(
-        "transformer", "translation", TransformerConfig, transformer_shapes,
-        _core.Transformer, _core.TransformerDecoding, "TransformerModule",
-    ),
-    _architecture(
-        "lstm-lm", "language", LstmLmConfig, lstm_lm_shapes,
-        _core.LstmLm, _core.LstmLmDecoding, "LstmLmModule",
-    ),
-)  # fmt: skip
-
-_ALL: dict[str, Architecture] = {architecture.name: architecture for architecture in ARCHITECTURES}
+    ("lstm-lm", "language", LstmLmConfig, lstm_lm_shapes, _core.LstmLm, _core.LstmLmDecoding, "LstmLmModule", False),
+)
+_ALL: dict[str, Architecture] = {
+    name: Architecture(name, task, config, partial(compare_shapes, shapes), core, run, module, shortcuts=shortcuts)
+    for name, task, config, shapes, core, run, module, shortcuts in _OWN
+}
 
 
 def register_architecture(architecture: Architecture) -> None:

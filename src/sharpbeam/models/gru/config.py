@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_choices, check_sizes, check_translation
+from sharpbeam.models.config import check_choices, check_sizes, check_translation, need
 from sharpbeam.types import Footprint
 
 
@@ -45,22 +44,21 @@ class GruConfig:
     def __post_init__(self) -> None:
         check_sizes(self)
         check_choices(self)
-        if self.fc_layers < 0:
-            raise ModelError(f"fc_layers is {self.fc_layers}; it must be 0 or more.")
-        if self.fc_layers and self.fc_dim < 1:
-            raise ModelError(f"fc_dim is {self.fc_dim}; with fc_layers {self.fc_layers} it must be 1 or more.")
-        if self.top != "none" and self.top_dim < 1:
-            raise ModelError(f"top_dim is {self.top_dim}; with top {self.top!r} it must be 1 or more.")
-        if self.top_start == "bottom" and (self.top != "gru" or self.top_dim != self.decoder_dim):
-            raise ModelError(
-                f"top_start is 'bottom' with top {self.top!r} and top_dim {self.top_dim}; it needs top 'gru' and a "
-                f"top_dim of decoder_dim, {self.decoder_dim}."
-            )
-        if self.readout == "none" and self.hidden_dim != self.stack_dim:
-            raise ModelError(
-                f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "
-                f"not {self.hidden_dim}."
-            )
+        layers, dim, top = self.fc_layers, self.fc_dim, f"top {self.top!r}"
+        need(layers >= 0, f"fc_layers is {layers}; it must be 0 or more.")
+        need(not layers or dim >= 1, f"fc_dim is {dim}; with fc_layers {layers} it must be 1 or more.")
+        is_sized = self.top == "none" or self.top_dim >= 1
+        need(is_sized, f"top_dim is {self.top_dim}; with {top} it must be 1 or more.")
+        need(
+            self.top_start != "bottom" or (self.top == "gru" and self.top_dim == self.decoder_dim),
+            f"top_start is 'bottom' with {top} and top_dim {self.top_dim}; it needs top 'gru' and a top_dim of "
+            f"decoder_dim, {self.decoder_dim}.",
+        )
+        need(
+            self.readout != "none" or self.hidden_dim == self.stack_dim,
+            f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "
+            f"not {self.hidden_dim}.",
+        )
         check_translation(self)
 
     @property

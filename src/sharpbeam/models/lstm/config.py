@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_sizes, check_translation
+from sharpbeam.models.config import check_sizes, check_translation, need
 from sharpbeam.types import Footprint
 
 
@@ -28,10 +27,10 @@ class LstmAttentionConfig:
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.hidden_dim % 2:
-            raise ModelError(
-                f"hidden_dim is {self.hidden_dim}; it must be even, since each direction of the encoder has half of it."
-            )
+        need(
+            self.hidden_dim % 2 == 0,
+            f"hidden_dim is {self.hidden_dim}; it must be even, since each direction of the encoder has half of it.",
+        )
         check_translation(self)
 
     @property

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_sizes, check_special_ids, check_tied
+from sharpbeam.models.config import check_sizes, check_special_ids, check_tied, need
 from sharpbeam.types import Footprint
 
 
@@ -27,8 +26,7 @@ class LstmLmConfig:
         check_sizes(self)
         check_tied(self)
         check_special_ids(self, self.vocab_size, "the vocabulary")
-        if self.bos_id == self.eos_id:
-            raise ModelError(f"bos_id and eos_id are both {self.bos_id}; they must differ.")
+        need(self.bos_id != self.eos_id, f"bos_id and eos_id are both {self.bos_id}; they must differ.")
 
     @property
     def source_vocab_size(self) -> int:

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sharpbeam.errors import ModelError
-from sharpbeam.models.config import check_choices, check_sizes, check_translation
+from sharpbeam.models.config import check_choices, check_sizes, check_translation, need
 from sharpbeam.types import Footprint
 
-MOST_HEAD_DIM, MOST_DISTANCES = 2**16, 2**24
+MOST_HEAD_DIM, MOST_DISTANCES, MOST_OFFSET = 2**16, 2**24, 2**28
 MOST_EXPERTS = 1024
 
 
@@ -78,64 +77,62 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         check_sizes(self)
         check_choices(self)
-        for name in ("encoder_heads", "decoder_heads"):
-            if not self.head_dim and self.hidden_dim % getattr(self, name):
-                raise ModelError(f"{name} is {getattr(self, name)}; it must divide hidden_dim, {self.hidden_dim}.")
-        if not 0 <= self.head_dim <= MOST_HEAD_DIM:
-            raise ModelError(f"head_dim is {self.head_dim}; it must be between 0 and {MOST_HEAD_DIM}.")
-        if not 0.0 < self.norm_epsilon < 1.0:
-            raise ModelError(f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
+        for name, heads in (("encoder_heads", self.encoder_heads), ("decoder_heads", self.decoder_heads)):
+            divides = self.head_dim or self.hidden_dim % heads == 0
+            need(bool(divides), f"{name} is {heads}; it must divide hidden_dim, {self.hidden_dim}.")
+        need(
+            0 <= self.head_dim <= MOST_HEAD_DIM,
+            f"head_dim is {self.head_dim}; it must be between 0 and {MOST_HEAD_DIM}.",
+        )
+        need(0.0 < self.norm_epsilon < 1.0, f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
         self._check_positions()
         self._check_experts()
         check_translation(self)
         self._check_languages()
 
     def _check_positions(self) -> None:
-        if self.positions.startswith("sinusoidal") and (self.hidden_dim % 2 or self.hidden_dim < 4):
-            raise ModelError(
-                f"hidden_dim is {self.hidden_dim}; with positions {self.positions!r} it must be even, and 4 or more."
-            )
-        if (self.positions == "learned") != (self.max_positions > 0):
-            raise ModelError(
-                f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
-                f"others, but positions is {self.positions!r}."
-            )
-        self._check_relative()
-        sinusoidal = self.positions.startswith("sinusoidal")
-        if not 0 <= self.position_offset <= 2**28 or (self.position_offset and not sinusoidal):
-            raise ModelError(
-                f"position_offset is {self.position_offset}; it must be between 0 and {2**28}, and 0 with positions "
-                f"{self.positions!r}."
-                if not sinusoidal
-                else f"position_offset is {self.position_offset}; it must be between 0 and {2**28}."
-            )
+        sinusoidal, chosen = self.positions.startswith("sinusoidal"), f"positions {self.positions!r}"
+        need(
+            not sinusoidal or (self.hidden_dim % 2 == 0 and self.hidden_dim >= 4),
+            f"hidden_dim is {self.hidden_dim}; with {chosen} it must be even, and 4 or more.",
+        )
+        need(
+            (self.positions == "learned") == (self.max_positions > 0),
+            f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
+            f"others, but positions is {self.positions!r}.",
+        )
+        self._check_relative(chosen)
+        most = MOST_OFFSET if sinusoidal else 0
+        need(
+            0 <= self.position_offset <= most,
+            f"position_offset is {self.position_offset}; it must be between 0 and {most} with {chosen}.",
+        )
 
-    def _check_relative(self) -> None:
+    def _check_relative(self, chosen: str) -> None:
         buckets, distance = self.relative_buckets, self.relative_distance
-        heads = max(self.encoder_heads, self.decoder_heads)
-        message = f"relative_buckets is {buckets} and relative_distance {distance}; with positions {self.positions!r} "
+        message = f"relative_buckets is {buckets} and relative_distance {distance}; with {chosen} "
         if not self.positions.startswith("relative"):
-            if buckets or distance:
-                raise ModelError(message + "they must be 0.")
-        elif not (4 <= buckets < 2 * distance and distance * heads <= MOST_DISTANCES):
-            raise ModelError(
-                f"{message}there must be 4 buckets or more, fewer than twice the distance, "
-                f"and the distance times the heads at most {MOST_DISTANCES}."
-            )
+            need(not buckets and not distance, message + "they must be 0.")
+            return
+        is_small = distance * max(self.encoder_heads, self.decoder_heads) <= MOST_DISTANCES
+        need(
+            4 <= buckets < 2 * distance and is_small,
+            f"{message}there must be 4 buckets or more, fewer than twice the distance, and the distance times the "
+            f"heads at most {MOST_DISTANCES}.",
+        )
 
     def _check_experts(self) -> None:
-        for name in ("encoder_expert_step", "decoder_expert_step"):
-            layers = getattr(self, name.replace("expert_step", "layers"))
-            if not 0 <= getattr(self, name) <= layers:
-                raise ModelError(f"{name} is {getattr(self, name)}; it must be between 0 and the {layers} layers.")
+        for side, layers in (("encoder", self.encoder_layers), ("decoder", self.decoder_layers)):
+            step = getattr(self, f"{side}_expert_step")
+            allowed = f"between 0 and the {layers} layers"
+            need(0 <= step <= layers, f"{side}_expert_step is {step}; it must be {allowed}.")
         mixture = self.encoder_expert_step or self.decoder_expert_step
-        if not (2 <= self.experts <= MOST_EXPERTS if mixture else self.experts == 0):
-            raise ModelError(
-                f"experts is {self.experts}; it must be between 2 and {MOST_EXPERTS} where encoder_expert_step or "
-                "decoder_expert_step is above 0, and 0 elsewhere."
-            )
-        if self.router_bias and not mixture:
-            raise ModelError("router_bias is true; without experts there is no router.")
+        need(
+            2 <= self.experts <= MOST_EXPERTS if mixture else self.experts == 0,
+            f"experts is {self.experts}; it must be between 2 and {MOST_EXPERTS} where encoder_expert_step or "
+            "decoder_expert_step is above 0, and 0 elsewhere.",
+        )
+        need(bool(mixture) or not self.router_bias, "router_bias is true; without experts there is no router.")
 
     def experts_of(self, side: Literal["encoder", "decoder"], layer: int) -> int:
         """Experts in the feed-forward part of a layer, counted from 0; 1 if it is no mixture."""
@@ -145,22 +142,20 @@ class TransformerConfig:
     def _check_languages(self) -> None:
         size = min(self.source_vocab_size, self.target_vocab_size)
         for code, token in self.languages.items():
-            if not 0 <= token < size:
-                raise ModelError(f"languages gives {code!r} the token {token}; it must lie inside both vocabularies.")
+            inside = 0 <= token < size
+            need(inside, f"languages gives {code!r} the token {token}; it must lie inside both vocabularies.")
         for name in ("source_language", "target_language"):
-            code = getattr(self, name)
-            if code and code not in self.languages:
-                raise ModelError(f"{name} is {code!r}; it must be one of languages: {', '.join(self.languages)}.")
-        if (self.source_tag != "none" or self.target_tag) and not self.languages:
-            raise ModelError(
-                f"source_tag is {self.source_tag!r} and target_tag {self.target_tag}; with no languages there are "
-                "no tokens to put there."
-            )
+            code, allowed = getattr(self, name), ", ".join(self.languages)
+            need(not code or code in self.languages, f"{name} is {code!r}; it must be one of languages: {allowed}.")
+        need(
+            bool(self.languages) or (self.source_tag == "none" and not self.target_tag),
+            f"source_tag is {self.source_tag!r} and target_tag {self.target_tag}; with no languages there are "
+            "no tokens to put there.",
+        )
         for name in ("source_begin", "target_begin", "suppressed_ids"):
             side = self.source_vocab_size if name == "source_begin" else self.target_vocab_size
             for token in getattr(self, name):
-                if not 0 <= token < side:
-                    raise ModelError(f"{name} has {token}; it must be from 0 to below {side}.")
+                need(0 <= token < side, f"{name} has {token}; it must be from 0 to below {side}.")
 
     def heads(self, side: Literal["encoder", "decoder"]) -> int:
         """Heads of the attention on one side."""
