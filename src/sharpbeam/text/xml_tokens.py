@@ -1,7 +1,7 @@
 """The tokens of XML with their raw text, cut by expat, so that what is not translated is written byte for byte.
 
 Nothing is fetched and no entity is replaced: a reference stays as it stands in the text. A document type may declare
-short texts as entities, as string files of Android do; one that names a file, or entities in entities, is refused.
+short texts as entities, as string files of Android do; a file, a long text, or entities in entities are refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xml.parsers import expat
 from sharpbeam.errors import InputError
 
 MOST_DEPTH = 250  # elements in elements
+MOST_ENTITY = 100  # letters of an entity, which expat puts into attributes
 _CHUNK = 1 << 16  # bytes that are parsed at once
 _OFFICE = ("http://schemas.openxmlformats.org/{}/2006/main", "http://purl.oclc.org/ooxml/{}/main")
 _ODF = "urn:oasis:names:tc:opendocument:xmlns:{}:1.0"
@@ -96,7 +97,8 @@ def _short(name: str) -> str:
 
 
 def _check_entity(name: str, parameter: int, value: str | None, *_: str | None) -> None:
-    if parameter or value is None or "&" in value or "%" in value:
+    if parameter or value is None or "&" in value or "%" in value or len(value) > MOST_ENTITY:
         raise InputError(
-            f"the document type declares the entity {name:.40}, which is a file or has entities in it; refused."
+            f"the document type declares the entity {name:.40}, which is a file, has entities in it or more than "
+            f"{MOST_ENTITY} letters; refused."
         )

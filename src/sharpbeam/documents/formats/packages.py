@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from sharpbeam.documents.formats.archives import Archive
@@ -60,57 +60,34 @@ OPEN_DOCUMENT = Rules(
 PUBLICATION = Rules(blocks=frozenset(("dc:title",)), collapse=True, relabel=_languages(_BOOK_LANGUAGE))
 
 
-@dataclass(frozen=True)
-class Package:
-    """A kind of archive: its name, a member that each has, and the readers of its pages by their names."""
-
-    name: str
-    member: str
-    pages: Mapping[str, Reader]  # by regular expressions
-
-
 def _office(pattern: str) -> dict[str, Reader]:
     return {rf"{pattern}\.xml": partial(XmlDocument, rules=OFFICE)}
 
 
-DOCX = Package(
-    "a DOCX file", "word/document.xml", _office(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)")
-)
-PPTX = Package(
-    "a PPTX file", "ppt/presentation.xml", _office("ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+")
-)
-XLSX = Package(
-    "an XLSX file", "xl/workbook.xml", _office(r"xl/(sharedStrings|comments\d*|(worksheets|drawings|charts)/[^/]+)")
-)
-OPEN_TEXT = Package(
-    "an OpenDocument file", "content.xml", {r"(content|styles)\.xml": partial(XmlDocument, rules=OPEN_DOCUMENT)}
-)
-EPUB = Package(
-    "an EPUB book",
-    "META-INF/container.xml",
-    {r"(?i).*\.(xhtml|html?|ncx)": XhtmlDocument, r"(?i).*\.opf": partial(XmlDocument, rules=PUBLICATION)},
-)
-
-
 class PackageDocument:
-    """A document that is an archive."""
+    """A document that is an archive: its kind, a member that each has, and readers of its pages by their names."""
 
-    def __init__(self, content: bytes, package: Package) -> None:
-        self._archive = Archive(content, package.name)
-        if package.member not in self._archive.names:
-            raise InputError(f"the document has no {package.member}; it is not {package.name}.")
+    kind: str
+    member: str
+    pages: Mapping[str, Reader]
+
+    def __init__(self, content: bytes) -> None:
+        self._archive = Archive(content, self.kind)
+        if self.member not in self._archive.names:
+            raise InputError(f"the document has no {self.member}; it is not {self.kind}.")
         self._pages: dict[str, EncodedDocument] = {}
         count = 0
-        for name, read in self._readers(package):
+        for name, read in self.readers():
             try:
                 self._pages[name] = EncodedDocument(self._archive.read(name), read, XML_CHARSET)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from error
             count = check_count(count, self._pages[name].segments)
 
-    def _readers(self, package: Package) -> Iterator[tuple[str, Reader]]:
+    def readers(self) -> Iterator[tuple[str, Reader]]:
+        """The pages that are read, by their names, and what reads them."""
         for name in self._archive.names:
-            for pattern, read in package.pages.items():
+            for pattern, read in self.pages.items():
                 if re.fullmatch(pattern, name):
                     yield name, read
 
@@ -134,10 +111,28 @@ class PackageDocument:
         return self._archive.replaced(new)
 
 
-class WorkbookDocument(PackageDocument):
+class DocxDocument(PackageDocument):
+    """A text of Word."""
+
+    kind, member = "a DOCX file", "word/document.xml"
+    pages = _office(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)")
+
+
+class PptxDocument(PackageDocument):
+    """Slides of PowerPoint, with notes."""
+
+    kind, member = "a PPTX file", "ppt/presentation.xml"
+    pages = _office("ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+")
+
+
+class XlsxDocument(PackageDocument):
     """A workbook of Excel. Cells whose text is the name of a column of a table stay: the table has the name too."""
 
-    def _readers(self, package: Package) -> Iterator[tuple[str, Reader]]:
+    kind, member = "an XLSX file", "xl/workbook.xml"
+    pages = _office(r"xl/(sharedStrings|comments\d*|(worksheets|drawings|charts)/[^/]+)")
+
+    def readers(self) -> Iterator[tuple[str, Reader]]:
+        """The pages, with the names of columns."""
         columns = frozenset(
             token.attributes.get("name", "")
             for name in self._archive.names
@@ -145,15 +140,29 @@ class WorkbookDocument(PackageDocument):
             for token in xml_tokens(self._archive.read(name).decode("utf-8-sig", "replace"))
             if token.name == "s:tableColumn"
         )
-        for name, _ in super()._readers(package):
+        for name, _ in super().readers():
             yield name, partial(XmlDocument, rules=replace(OFFICE, names=columns))
 
 
-class BookDocument(PackageDocument):
-    """A book; one whose pages are encrypted is refused."""
+class OpenDocument(PackageDocument):
+    """A text, slides or tables of LibreOffice."""
 
-    def _readers(self, package: Package) -> Iterator[tuple[str, Reader]]:
+    kind, member = "an OpenDocument file", "content.xml"
+    pages: Mapping[str, Reader] = {r"(content|styles)\.xml": partial(XmlDocument, rules=OPEN_DOCUMENT)}
+
+
+class EpubDocument(PackageDocument):
+    """A book."""
+
+    kind, member = "an EPUB book", "META-INF/container.xml"
+    pages: Mapping[str, Reader] = {
+        r"(?i).*\.(xhtml|html?|ncx)": XhtmlDocument,
+        r"(?i).*\.opf": partial(XmlDocument, rules=PUBLICATION),
+    }
+
+    def readers(self) -> Iterator[tuple[str, Reader]]:
+        """The pages of a book that is not encrypted."""
         name = "META-INF/encryption.xml"
         if name in self._archive.names and b"idpf.org/2008/embedding" not in self._archive.read(name):  # fonts
             raise InputError("the book is encrypted; it cannot be read.")
-        return super()._readers(package)
+        return super().readers()

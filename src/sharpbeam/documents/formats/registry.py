@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -14,16 +13,7 @@ from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.key_values import PropertiesDocument, StringsDocument
 from sharpbeam.documents.formats.markdown import MarkdownDocument
-from sharpbeam.documents.formats.packages import (
-    DOCX,
-    EPUB,
-    OPEN_TEXT,
-    PPTX,
-    XLSX,
-    BookDocument,
-    PackageDocument,
-    WorkbookDocument,
-)
+from sharpbeam.documents.formats.packages import DocxDocument, EpubDocument, OpenDocument, PptxDocument, XlsxDocument
 from sharpbeam.documents.formats.po import PoDocument
 from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
 from sharpbeam.documents.formats.subtitles import AssDocument, SubtitleDocument
@@ -60,11 +50,11 @@ FORMATS = {
     "arb": Format((".arb",), text=ArbDocument),
     "json": Format((".json", ".jsonl"), fields=JsonDocument),
     "csv": Format((".csv", ".tsv"), fields=CsvDocument),
-    "docx": Format((".docx",), binary=partial(PackageDocument, package=DOCX)),
-    "pptx": Format((".pptx",), binary=partial(PackageDocument, package=PPTX)),
-    "xlsx": Format((".xlsx",), binary=partial(WorkbookDocument, package=XLSX)),
-    "odt": Format((".odt", ".odp", ".ods"), binary=partial(PackageDocument, package=OPEN_TEXT)),
-    "epub": Format((".epub",), binary=partial(BookDocument, package=EPUB)),
+    "docx": Format((".docx",), binary=DocxDocument),
+    "pptx": Format((".pptx",), binary=PptxDocument),
+    "xlsx": Format((".xlsx",), binary=XlsxDocument),
+    "odt": Format((".odt", ".odp", ".ods"), binary=OpenDocument),
+    "epub": Format((".epub",), binary=EpubDocument),
 }
 
 
