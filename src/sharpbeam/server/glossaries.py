@@ -37,9 +37,9 @@ class Glossaries:
             Glossary(terms)
         except InputError as error:
             raise bad_request(f"Invalid request: {error}") from None
-        facts = {"name": name, "source": source, "target": target, "time": time.time(), "terms": dict(terms)}
-        file = self._files.put(json.dumps(facts).encode(), SUFFIX, client)
-        return facts | {"id": file.removesuffix(SUFFIX)}
+        facts = {"name": name, "source": source, "target": target, "time": time.time(), "count": len(terms)}
+        content = "\n".join(json.dumps(part) for part in (facts, dict(terms)))  # a list reads the first line
+        return facts | {"id": self._files.put(content.encode(), SUFFIX, client).removesuffix(SUFFIX)}
 
     def all(self, client: str) -> list[dict[str, Any]]:
         """The facts of all glossaries of a client, the oldest first."""
@@ -48,10 +48,14 @@ class Glossaries:
 
     def facts(self, client: str, id: str) -> dict[str, Any]:
         """The facts of a glossary, as `add` returns them; raises Refused if the client has none with this `id`."""
-        facts: dict[str, Any] = json.loads(self._path(client, id).read_bytes())
-        return facts | {"id": id}
+        with self._path(client, id).open() as file:
+            return dict(json.loads(file.readline()), id=id)
 
-    def terms(self, client: str, id: str, source: str, target: str) -> Glossary | None:
+    def entries(self, client: str, id: str) -> dict[str, str]:
+        """The terms of a glossary and their translations; raises Refused if the client has none with this `id`."""
+        return _terms(self._path(client, id))
+
+    def glossary(self, client: str, id: str, source: str, target: str) -> Glossary | None:
         """The glossary with an `id`, for texts from `source` to `target`; None without an `id`. Raises Refused."""
         if not id:
             return None
@@ -71,7 +75,11 @@ class Glossaries:
             raise Refused(404, "there is no such glossary") from None
 
 
+def _terms(path: Path) -> dict[str, str]:
+    return dict(json.loads(path.read_bytes().partition(b"\n")[2]))
+
+
 @lru_cache(maxsize=32)
 def _glossary(path: Path) -> Glossary:
     """The glossary of a file, which never changes."""
-    return Glossary(json.loads(path.read_bytes())["terms"])
+    return Glossary(_terms(path))

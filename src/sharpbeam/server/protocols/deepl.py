@@ -66,7 +66,7 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
                 raise bad_request(f"{name} is not supported")
         fields = DeeplFields.of(body)
         texts, source, target = texts_of(fields.text), fields.source_lang, fields.target_lang
-        terms = glossaries.terms(gate.client(request), fields.glossary_id, source, target)
+        terms = glossaries.glossary(gate.client(request), fields.glossary_id, source, target)
         query = Query(texts, source, target, format=fields.tag_handling, glossary=terms, tags=_tags(fields))
         results = await gate.translate(request, query)
         code = service.catalog.code_of(source) if source != "auto" else ""

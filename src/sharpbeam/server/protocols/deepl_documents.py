@@ -42,7 +42,7 @@ def router(gate: Gate, glossaries: Glossaries, documents: Documents) -> APIRoute
         if source != "auto":
             catalog.route(catalog.code_of(source), target)
         client = gate.client(request)
-        terms = glossaries.terms(client, fields.glossary_id, source, target)
+        terms = glossaries.glossary(client, fields.glossary_id, source, target)
         document, key = documents.begin(client, content, format, suffix, (source, target), terms)
         return {"document_id": document, "document_key": key}
 

@@ -61,7 +61,7 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     @routes.get("/glossaries/{id}/entries", summary="The entries of a glossary, separated by tabs")
     async def entries(request: Request, id: Id) -> Response:
         gate.admit(request)
-        terms = glossaries.facts(gate.client(request), id)["terms"]
+        terms = glossaries.entries(gate.client(request), id)
         return Response("\n".join(f"{term}\t{text}" for term, text in terms.items()), media_type=KIND)
 
     @routes.delete("/glossaries/{id}", summary="Delete a glossary", status_code=204)
@@ -94,5 +94,5 @@ def _described(facts: dict[str, Any]) -> dict[str, Any]:
         "source_lang": facts["source"],
         "target_lang": facts["target"],
         "creation_time": datetime.fromtimestamp(facts["time"], timezone.utc).isoformat(),
-        "entry_count": len(facts["terms"]),
+        "entry_count": facts["count"],
     }
