@@ -23,7 +23,6 @@ from sharpbeam.text.lines import read_all
 
 SENTENCES = 100  # that every choice translates
 ROUNDS = 3  # of all choices, interleaved
-BATCH = 32  # sentences
 SAME = 0.99  # share of the sentences that have the answer of the reference
 TYPES: tuple[ComputeType, ...] = ("int8", "int16", "float32")
 
@@ -34,8 +33,7 @@ class TunedChoice:
 
     compute_type: str
     output_layer: str
-    one: float  # milliseconds for a sentence, one at a time, median of the rounds
-    batch: float  # milliseconds for a sentence, in batches of 32
+    ms: float  # milliseconds for a sentence, one at a time, median of the rounds
     same: float  # share of the sentences with the answer of the reference
 
     @property
@@ -59,11 +57,10 @@ class Tuning:
 
     def table(self) -> str:
         """The choices, fastest first, each against the present one; and the outcome."""
-        lines = [f"{'':20}{'one at a time':>15}{'batch of 32':>13}{'time now':>10}{'same as float32':>17}"]
-        for choice in sorted(self.choices, key=lambda c: c.one):
+        lines = [f"{'':20}{'a sentence':>15}{'time now':>10}{'same as float32':>17}"]
+        for choice in sorted(self.choices, key=lambda c: c.ms):
             notes = [text for text, one in (("now", self.present), ("best", self.best)) if choice is one]
-            ratio = f"x{choice.one / self.present.one:.2f}"
-            figures = f"{choice.one:12.2f} ms{choice.batch:10.2f} ms{ratio:>10}{choice.same:17.1%}"
+            figures = f"{choice.ms:12.2f} ms{f'x{choice.ms / self.present.ms:.2f}':>10}{choice.same:17.1%}"
             lines.append(f"{choice.name:20}{figures}" + "".join(f"  <- {note}" for note in notes))
         return "\n".join([*lines, *self.skipped, self._outcome()])
 
@@ -71,7 +68,7 @@ class Tuning:
         """The choice that is used from now on, and how to undo it."""
         if self.best is self.present:
             return f"Kept: nothing is faster than {self.present.name} at the same answers."
-        gain = f"{self.best.name} takes {self.best.one / self.present.one:.0%} of the time of {self.present.name}"
+        gain = f"{self.best.name} takes {self.best.ms / self.present.ms:.0%} of the time of {self.present.name}"
         if not self.written:
             return f"{gain}; nothing was written."
         return f"{gain}. {self.folder / FILE} has it: translate and serve use it from now on; tune --undo removes it."
@@ -123,7 +120,7 @@ def tune(
     translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
     present = _present(folder, threads, beam)
     names, skipped = _choices(translators["int8"], present)
-    times: dict[tuple[ComputeType, str], list[tuple[float, float]]] = {name: [] for name in names}
+    times: dict[tuple[ComputeType, str], list[float]] = {name: [] for name in names}
     agreement, began = dict[tuple[ComputeType, str], float](), time.monotonic()
     for round_ in range(ROUNDS):
         for i, (kind, layer) in enumerate(names):
@@ -133,13 +130,10 @@ def tune(
             texts, milliseconds = _measure(translators[kind], lines, layer, beam)
             times[kind, layer].append(milliseconds)
             agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
-    choices = dict[tuple[ComputeType, str], TunedChoice]()
-    for (kind, layer), rounds in times.items():
-        one, batch = map(median, zip(*rounds, strict=True))
-        choices[kind, layer] = TunedChoice(kind, layer, one, batch, agreement[kind, layer])
+    choices = {name: TunedChoice(*name, median(times[name]), agreement[name]) for name in names}
     now = choices[present]
     sound = [one for one in choices.values() if one.same >= min(same, now.same)]
-    best = min(sound, key=lambda one: one.one)
+    best = min(sound, key=lambda one: one.ms)
     written = best is not now and not dry_run
     if written:
         evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}
@@ -177,17 +171,10 @@ def _choices(
     return list(dict.fromkeys(names)), tuple(f"Not measured: {fault}" for fault in faults)
 
 
-def _measure(
-    translator: Translator, lines: Sequence[str], layer: str, beam_size: int
-) -> tuple[list[str], tuple[float, float]]:
-    """The answers, and milliseconds a sentence one at a time and in batches."""
+def _measure(translator: Translator, lines: Sequence[str], layer: str, beam_size: int) -> tuple[list[str], float]:
+    """The answers, and milliseconds a sentence, one at a time."""
     options = {"beam_size": beam_size, "output_layer": layer}
     translator.translate(lines[:2], raw=True, **options)  # type: ignore[arg-type]
     began = time.perf_counter()
     texts = [translator.translate([line], raw=True, **options)[0].text for line in lines]  # type: ignore[arg-type]
-    one = time.perf_counter() - began
-    began = time.perf_counter()
-    for first in range(0, len(lines), BATCH):
-        translator.translate(lines[first : first + BATCH], raw=True, **options)  # type: ignore[arg-type]
-    batch = time.perf_counter() - began
-    return texts, (1000 * one / len(lines), 1000 * batch / len(lines))
+    return texts, 1000 * (time.perf_counter() - began) / len(lines)

@@ -34,7 +34,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, times: dict[str, float], texts: dict[
 
     def measure(translator, lines, layer, beam_size):
         name = f"{translator.loaded.machine.compute_type} {layer}"
-        return [texts.get(name, "a")] * len(lines), (times.get(name, 2.0), 1.0)
+        return [texts.get(name, "a")] * len(lines), times.get(name, 2.0)
 
     monkeypatch.setattr(tuning, "_measure", measure)
     monkeypatch.setattr(Translator, "translate", lambda self, lines, **_: [type("T", (), {"text": "a"}) for _ in lines])
