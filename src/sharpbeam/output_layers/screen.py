@@ -234,8 +234,9 @@ class FallbackFeatures:
     """The features of the fallback test of a screen, of each row [n]."""
 
     def __init__(self, weight: Floats, bias: Floats, screen: Screen, hidden: Floats) -> None:
-        """Look at `hidden` [n, D]; the screen has a test, whose center and k count."""
-        native = _native(weight, bias, screen)
+        """Look at `hidden` [n, D]; of the screen's test center and k count, without one a center of 0 and a k of 1."""
+        test = screen.fallback or FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
+        native = _native(weight, bias, replace(screen, fallback=test))
         self.best, self.kth, self.log_mass, self.distance, self.log_total = native.features(hidden).T.copy()
         self.log_share: Floats = self.log_mass - self.log_total
         """The log of the share of the tokens outside, by the residual mass."""

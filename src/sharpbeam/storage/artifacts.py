@@ -177,7 +177,7 @@ def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:
             if (folder / old).exists():
                 raise ModelError(f"{folder / old} is of an earlier release, which this one does not read. {advice}")
         raise ModelError(f"{folder} has no {kind.name.replace('_', ' ')}. {advice}")
-    return read_record(path, {kind.version, *kind.older}, advice)
+    return read_record(path, {kind.version}, advice)
 
 
 def _advice(kind: Artifact, folder: Path) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.fit.screen.kmeans import members
 from sharpbeam.fit.screen.output import NEVER, OutputMatrix
-from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen
+from sharpbeam.output_layers.screen import FallbackFeatures, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
 
 COMPONENTS = 16  # of a cluster
@@ -62,7 +62,7 @@ def complete(screen: Screen, output: OutputMatrix, mass: Mass, hidden: Floats, t
     """`screen` with the residual mass outside its sets, fitted on `hidden` [n, D] with log Z `total` [n]."""
     clusters = len(screen.weight)
     nothing = ResidualMass(np.zeros_like(screen.weight)[:, None], np.full((clusters, 1), -NEVER, np.float32))
-    features = _features(replace(screen, residual=nothing), output, hidden)
+    features = FallbackFeatures(output.weight, output.bias, replace(screen, residual=nothing), hidden)
     start = components(screen, output, mass)
     return replace(screen, residual=fit_residual(hidden, features.cluster, start, features.log_total, total))
 
@@ -76,7 +76,7 @@ def rescale(screen: Screen, output: OutputMatrix, hidden: Floats, total: Floats)
     also keeps the perplexity of any text at or above the exact layer's, but for the noise of the steps.
     """
     assert screen.residual is not None
-    features = _features(screen, output, hidden)
+    features = FallbackFeatures(output.weight, output.bias, screen, hidden)
     outside, predicted, exact = (np.float64(values) for values in (features.log_mass, features.log_total, total))
     inside = predicted + np.log1p(-np.exp(np.minimum(outside - predicted, -1e-12)))
     low, high = -FURTHEST, FURTHEST  # of the factor's log; the mean sum falls with it
@@ -87,11 +87,6 @@ def rescale(screen: Screen, output: OutputMatrix, hidden: Floats, total: Floats)
         else:
             high = middle
     return replace(screen, residual=replace(screen.residual, bias=screen.residual.bias + np.float32(high)))
-
-
-def _features(screen: Screen, output: OutputMatrix, hidden: Floats) -> FallbackFeatures:
-    test = FallbackTest(np.zeros_like(screen.weight), 1, np.inf, 0.0, 0.0, 0.0)
-    return FallbackFeatures(output.weight, output.bias, replace(screen, fallback=test), hidden)
 
 
 def components(screen: Screen, output: OutputMatrix, mass: Mass) -> ResidualMass:
