@@ -72,8 +72,8 @@ def m2m(transformers, tmp_path_factory) -> Path:
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(shared)[3:]]
     (folder / "sentencepiece.bpe.model").write_bytes(shared)
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
-    said = {"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100", "src_lang": "de", "tgt_lang": "en"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    facts = {"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100", "src_lang": "de", "tgt_lang": "en"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(facts))
     torch.manual_seed(6)
     save_m2m(transformers, folder, len(pieces) + 100 + 8)
     return folder

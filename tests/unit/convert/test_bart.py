@@ -62,8 +62,8 @@ class Pair:
                 return_dict_in_generate=True, output_scores=True, **options,
             )  # fmt: skip
             eos = self.model.config.eos_token_id
-            wanted = [token for token in out.sequences[0].tolist()[1:] if token != eos]
-            assert [self.ours.loaded.target.piece(token) for token in wanted] == list(answer.tokens), (text, way)
+            expected = [token for token in out.sequences[0].tolist()[1:] if token != eos]
+            assert [self.ours.loaded.target.piece(token) for token in expected] == list(answer.tokens), (text, way)
             if beam > 1:
                 assert float(out.sequences_scores[0]) == pytest.approx(answer.score, rel=1e-4, abs=CLOSE)
         return {answer.tokens for answer in answers}
@@ -136,11 +136,11 @@ def test_a_tokenizer_json_says_the_same(transformers, bart: Pair, tmp_path: Path
     transformers.BartTokenizer.from_pretrained(folder).save_pretrained(folder)
     for name in ("vocab.json", "merges.txt"):
         (folder / name).unlink()
-    found, wanted = read_hugging_face(folder), read_hugging_face(bart.folder)
-    assert found.source.listed == wanted.source.listed and found.config == wanted.config
+    result, expected = read_hugging_face(folder), read_hugging_face(bart.folder)
+    assert result.source.listed == expected.source.listed and result.config == expected.config
     path = folder / "tokenizer.json"
     whole = json.loads(path.read_text())
-    for name, value, said in (
+    for name, value, message in (
         ("normalizer", {"type": "Lowercase"}, r"tokenizer\.json: normalizer is"),
         ("pre_tokenizer", {"type": "Whitespace"}, "type is 'Whitespace'; it must be 'ByteLevel'"),
         ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}, "add_prefix_space is True"),
@@ -150,7 +150,7 @@ def test_a_tokenizer_json_says_the_same(transformers, bart: Pair, tmp_path: Path
         ("model", None, "model is None"),
     ):
         path.write_text(json.dumps(whole | {name: value}))
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=message):
             read_hugging_face(folder)
 
 
@@ -165,10 +165,10 @@ def test_its_own_settings_are_the_defaults(bart: Pair) -> None:
     with torch.no_grad():
         for text in (TEXTS[0], long):
             ids = [*bart.ids(text)[:89], 2][: len(bart.ids(text))]
-            wanted = bart.model.generate(input_ids=torch.tensor([ids]))[0].tolist()
-            (found,) = bart.ours.translate([text], raw=True)
-            assert list(found.tokens) == [bart.ours.loaded.target.piece(token) for token in wanted[1:] if token != 2]
-    assert found.truncated and len(bart.ids(long)) > 90
+            expected = bart.model.generate(input_ids=torch.tensor([ids]))[0].tolist()
+            (result,) = bart.ours.translate([text], raw=True)
+            assert list(result.tokens) == [bart.ours.loaded.target.piece(token) for token in expected[1:] if token != 2]
+    assert result.truncated and len(bart.ids(long)) > 90
 
 
 def test_a_longer_answer_than_there_are_positions_is_refused_and_not_the_default(bart: Pair, tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_what_we_lack_is_refused_by_name(bart: Pair, tmp_path: Path, fact: str, 
     for name in ("config.json", "generation_config.json"):
         facts = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(facts | {fact: value}))
-    said = {"max_position_embeddings": "embed_positions", 10**6: "target_begin has 1000000"}
-    with pytest.raises(ModelError, match=said.get(value) or said.get(fact) or f"{fact} is"):
+    messages = {"max_position_embeddings": "embed_positions", 10**6: "target_begin has 1000000"}
+    with pytest.raises(ModelError, match=messages.get(value) or messages.get(fact) or f"{fact} is"):
         read_hugging_face(folder)
 
 

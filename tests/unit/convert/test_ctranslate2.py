@@ -58,13 +58,13 @@ def test_tokens_and_scores_are_those_of_ctranslate2(float32, tmp_path, beam, pen
     pieces = [[*map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     options = {"beam_size": beam, "length_penalty": penalty}
     patience = 20 if beam > 1 else 1
-    found = theirs.translate_batch(
+    result = theirs.translate_batch(
         pieces, **options, max_decoding_length=20, min_decoding_length=0, return_scores=True, patience=patience
     )
     answers = ours.translate(TEXTS, raw=True, **options, max_length=20, early_stopping="exhaustive")
-    for text, answer, wanted in zip(TEXTS, answers, found, strict=True):
-        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0], text
-        score = wanted.scores[0]  # of greedy search too it is divided by the length
+    for text, answer, expected in zip(TEXTS, answers, result, strict=True):
+        assert list(answer.hypotheses[0].tokens) == expected.hypotheses[0], text
+        score = expected.scores[0]  # of greedy search too it is divided by the length
         if beam > 1:
             assert abs(answer.score - score) < CLOSE
 
@@ -90,9 +90,9 @@ def test_t5_and_its_relatives_say_the_same_as_in_ctranslate2_and_in_hugging_face
     pieces = [[*["<2de>"] * len(tag), *map(model.source.piece, model.source.encode(text)), "</s>"] for text in texts]
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
     length = {"max_decoding_length": 20, "min_decoding_length": 0}
-    found = theirs.translate_batch(pieces, beam_size=4, length_penalty=1.0, patience=20, **length)
+    result = theirs.translate_batch(pieces, beam_size=4, length_penalty=1.0, patience=20, **length)
     answers = ours.translate(texts, raw=True, beam_size=4, max_length=20, early_stopping="exhaustive", **tag)
-    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in result]
     assert len({answer.tokens for answer in answers}) > 3
 
 
@@ -104,9 +104,9 @@ def test_gelu_by_tanh_is_that_of_ctranslate2(transformers, marian, tmp_path):
     assert ours.loaded.config.activation == "gelu_tanh"
     pieces = [[*map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
-    found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
+    result = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
     answers = ours.translate(TEXTS, raw=True, beam_size=1, max_length=20)
-    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in found]
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in result]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_other_types_hold_the_weights_as_they_are_rounded(float32, marian, tmp_p
     steps = {"float16": 2**-10, "bfloat16": 2**-7, "int16": 2**-10, "int8": 2**-7}
     for name, tensor in exact.tensors.items():
         largest = np.abs(tensor).max(axis=-1, keepdims=True) if quantization == "int8" else np.abs(tensor).max()
-        found = rounded.tensors[name]
-        assert isinstance(found, Int8Matrix) == (quantization == "int8" and tensor.ndim == 2)
-        assert (np.abs(tensor - values(found)) <= 0.51 * steps[quantization] * largest + 1e-7).all(), name
+        result = rounded.tensors[name]
+        assert isinstance(result, Int8Matrix) == (quantization == "int8" and tensor.ndim == 2)
+        assert (np.abs(tensor - values(result)) <= 0.51 * steps[quantization] * largest + 1e-7).all(), name
         if tensor.ndim == 2:
-            assert (tensor != values(found)).any()
+            assert (tensor != values(result)).any()
 
 
 def test_languages_are_found(nllb, tmp_path):
@@ -145,10 +145,10 @@ def test_languages_are_found(nllb, tmp_path):
     theirs = ctranslate2.Translator(str(folder), compute_type="float32")
     pieces = [["deu_Latn", *map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
-    found = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
+    result = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
     asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
-    for answer, wanted in zip(ours.translate(TEXTS, raw=True, **asked), found, strict=True):
-        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+    for answer, expected in zip(ours.translate(TEXTS, raw=True, **asked), result, strict=True):
+        assert list(answer.hypotheses[0].tokens) == expected.hypotheses[0]
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -175,17 +175,17 @@ def test_a_folder_of_quickmt(tmp_path, gated):
     for name, data in zip(("src.spm.model", "tgt.spm.model"), spm.values(), strict=True):
         (folder / name).write_bytes(data)
     (folder / "eole-config.yaml").write_text("src_vocab_size: 20000\n")
-    found = read_model(str(folder))
-    assert dataclasses.replace(found.config, unk_id=0) == config and found.notes == ("Sources do not end in eos.",)
+    result = read_model(str(folder))
+    assert dataclasses.replace(result.config, unk_id=0) == config and result.notes == ("Sources do not end in eos.",)
     ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder), compute_type="float32")
-    pieces = [[*map(found.source.piece, found.source.encode(text))] for text in TEXTS]
-    wanted = theirs.translate_batch(
+    pieces = [[*map(result.source.piece, result.source.encode(text))] for text in TEXTS]
+    expected = theirs.translate_batch(
         pieces, beam_size=4, length_penalty=1.0, max_decoding_length=15, min_decoding_length=0, patience=20
     )
     answers = ours.translate(
         TEXTS, raw=True, beam_size=4, length_penalty=1.0, max_length=15, early_stopping="exhaustive"
     )
-    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in wanted]
+    assert [list(answer.tokens) for answer in answers] == [one.hypotheses[0] for one in expected]
     assert len({answer.tokens for answer in answers}) > 4
 
 
@@ -231,9 +231,9 @@ def test_a_model_of_an_older_version_says_the_same_as_in_ctranslate2(float32, tm
     assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in today.tensors.items())
     ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder))
     pieces = [[*map(model.source.piece, model.source.encode(text)), "</s>"] for text in TEXTS]
-    found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
-    for answer, wanted in zip(ours.translate(TEXTS, raw=True, beam_size=1, max_length=20), found, strict=True):
-        assert list(answer.hypotheses[0].tokens) == wanted.hypotheses[0]
+    result = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
+    for answer, expected in zip(ours.translate(TEXTS, raw=True, beam_size=1, max_length=20), result, strict=True):
+        assert list(answer.hypotheses[0].tokens) == expected.hypotheses[0]
 
 
 def test_what_an_older_version_says_is_heeded(float32, tmp_path):
@@ -247,11 +247,9 @@ def test_what_an_older_version_says_is_heeded(float32, tmp_path):
     assert read("eos", with_target_bos=np.int8(0), bos_token=ninth).bos_id == words.special_ids["eos_id"]
     unscaled = {f"{side}/embeddings/multiply_by_sqrt_depth": np.int8(0) for side in ("encoder", "decoder")}
     scales = {f"{side}/scale_embeddings": None for side in ("encoder", "decoder")}
-    assert [read(f"scale {len(said)}", 3, **scales, **said).scaled_embedding for said in ({}, unscaled)] == [
-        True,
-        False,
-    ]
-    for name, revision, changes, said in (
+    models = [read(f"scale {len(changes)}", 3, **scales, **changes) for changes in ({}, unscaled)]
+    assert [model.scaled_embedding for model in models] == [True, False]
+    for name, revision, changes, message in (
         ("begins", 4, {"with_source_bos": np.int8(1)}, "add_source_bos is True"),
         ("user", 4, {"user_decoder_start_tokens": np.int8(1)}, "decoder_start_token is None; .* each request name"),
         ("text", 4, {"unk_token": np.array([-1, -1], np.int8)}, "unk_token is no text"),
@@ -259,7 +257,7 @@ def test_what_an_older_version_says_is_heeded(float32, tmp_path):
         ("first", 1, {}, "is of revision 1"),
         ("newer", 5, {}, "does not account for, such as 'activation'"),
     ):
-        with pytest.raises(ModelError, match=rf"model\.bin.* {said}"):
+        with pytest.raises(ModelError, match=rf"model\.bin.* {message}"):
             read(name, revision, **changes)
 
 
@@ -275,13 +273,13 @@ def test_a_start_that_is_left_to_the_user_is_refused(float32, tmp_path):
 def test_a_tag_of_the_target_is_read_as_from_hugging_face(marian, float32, tmp_path, shared):
     """OPUS-MT with several targets; with a vocabulary for each side a text names its tag itself."""
     folder = float32 if shared else apart(float32, tmp_path / "apart", {}, {})
-    found, wanted = read_model(str(folder), float32 / "source.spm", float32 / "target.spm"), read_model(str(marian))
+    result, expected = read_model(str(folder), float32 / "source.spm", float32 / "target.spm"), read_model(str(marian))
     text = ">>eng<< Guten Morgen"
-    assert found.source.piece(found.source.encode(text)[0]) == ">>eng<<"
-    assert found.source.encode(text) == wanted.source.encode(text)
-    assert wanted.config.languages.keys() == {"eng"}
-    languages = wanted.config.languages if shared else {}
-    assert (found.config.languages, found.config.source_tag) == (languages, "target" if shared else "none")
+    assert result.source.piece(result.source.encode(text)[0]) == ">>eng<<"
+    assert result.source.encode(text) == expected.source.encode(text)
+    assert expected.config.languages.keys() == {"eng"}
+    languages = expected.config.languages if shared else {}
+    assert (result.config.languages, result.config.source_tag) == (languages, "target" if shared else "none")
 
 
 def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int, str]) -> Path:
@@ -296,8 +294,8 @@ def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int,
 def change_variables(monkeypatch, float32: Path, **changes) -> None:
     """Have the reader find other variables; a name's / is __ here."""
     file = read_model_file(float32 / "model.bin")
-    found = file.variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
-    monkeypatch.setattr(reader, "read_model_file", lambda _: dataclasses.replace(file, variables=found))
+    result = file.variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
+    monkeypatch.setattr(reader, "read_model_file", lambda _: dataclasses.replace(file, variables=result))
 
 
 def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, monkeypatch):
@@ -316,7 +314,7 @@ def test_a_source_may_have_its_unknown_token_last_and_leave_it_out(float32, tmp_
     words = json.loads((float32 / "shared_vocabulary.json").read_text())
     table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
     pieces = float32 / "source.spm", float32 / "target.spm"
-    wanted = read_model(str(apart(float32, tmp_path / "plain", {}, {})), *pieces)
+    expected = read_model(str(apart(float32, tmp_path / "plain", {}, {})), *pieces)
     unknown, order = words.index("<unk>"), [*range(len(words))]
     order[unknown], order[-1] = order[-1], unknown
     change_variables(monkeypatch, float32, encoder__embeddings_0__weight=table[order])
@@ -324,11 +322,11 @@ def test_a_source_may_have_its_unknown_token_last_and_leave_it_out(float32, tmp_
     (folder / "source_vocabulary.json").unlink()
     listed = "".join(f"{words[token]}\r\n" for token in order[:-1])
     (folder / "source_vocabulary.txt").write_bytes(listed.encode())
-    found = read_model(str(folder), *pieces)
-    assert found.config == dataclasses.replace(wanted.config, shared_embedding=False)
-    assert np.array_equal(values(found.tensors["source_embedding"])[: len(table)], table)
+    result = read_model(str(folder), *pieces)
+    assert result.config == dataclasses.replace(expected.config, shared_embedding=False)
+    assert np.array_equal(values(result.tensors["source_embedding"])[: len(table)], table)
     for text in [*TEXTS, "😀"]:
-        assert found.source.encode(text) == wanted.source.encode(text)
+        assert result.source.encode(text) == expected.source.encode(text)
 
 
 @pytest.mark.parametrize("word", ["<s>", "<pad>"])

@@ -71,8 +71,8 @@ def test_hugging_face_says_the_same(transformers, tmp_path, changes):
         ids = tokenizer([text], return_tensors="pt")
         assert ids["input_ids"][0].tolist() == [*ours.loaded.source.encode(text), CONFIG.eos_id]
         out = model.generate(**ids, num_beams=4, max_new_tokens=12, return_dict_in_generate=True, output_scores=True)
-        said = [token for token in out.sequences[0].tolist()[1:] if token not in (2, 3)]
-        assert [ours.loaded.target.piece(token) for token in said] == list(answer.hypotheses[0].tokens)
+        tokens = [token for token in out.sequences[0].tolist()[1:] if token not in (2, 3)]
+        assert [ours.loaded.target.piece(token) for token in tokens] == list(answer.hypotheses[0].tokens)
         assert abs(float(out.sequences_scores[0]) - answer.score) < 1e-4
 
 

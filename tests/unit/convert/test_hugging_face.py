@@ -70,8 +70,8 @@ def test_text_becomes_the_same_ids(ours, theirs):
 def test_ids_become_the_same_text(ours, theirs):
     tokenizer, _ = theirs
     ids = list(range(3, len(ours.loaded.target) - 1, 7))
-    wanted = tokenizer.decode(ids, skip_special_tokens=True)
-    assert ours.loaded.target.decode(ids).split() == wanted.split()
+    expected = tokenizer.decode(ids, skip_special_tokens=True)
+    assert ours.loaded.target.decode(ids).split() == expected.split()
     assert ours.loaded.target.decode([len(ours.loaded.target) - 1, 0, 2]) == ""
 
 
@@ -92,8 +92,8 @@ def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, ea
     answers = ours.translate(TEXTS, raw=True, beam_size=beam, max_length=20, min_length=2, **options)
     for text, answer in zip(TEXTS, answers, strict=True):
         asked = options if beam > 1 else {}
-        wanted, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
-        assert [ours.loaded.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens), text
+        expected, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
+        assert [ours.loaded.target.piece(i) for i in expected] == list(answer.hypotheses[0].tokens), text
         if score is not None:  # of hundreds, as a penalty below 0 makes them, float32 knows seven digits only
             assert score == pytest.approx(answer.score, rel=1e-6, abs=CLOSE)
 
@@ -130,10 +130,10 @@ def test_a_forced_prefix_is_that_of_generate(ours, theirs):
         )
         for text, answer in zip(TEXTS, answers, strict=True):
             asked = {"length_penalty": 0.0} if beam > 1 else {}
-            wanted, score = generated(
+            expected, score = generated(
                 tokenizer, model, text, num_beams=beam, max_new_tokens=20 - len(ids), decoder_input_ids=start, **asked
             )
-            assert [ours.loaded.target.piece(i) for i in wanted] == list(answer.hypotheses[0].tokens)
+            assert [ours.loaded.target.piece(i) for i in expected] == list(answer.hypotheses[0].tokens)
             assert score is None or abs(score - answer.score) < CLOSE
 
 
@@ -165,10 +165,10 @@ def test_half_precision_is_widened(marian, theirs, tmp_path, dtype):
     half.save_pretrained(tmp_path / "half")
     for name in ("vocab.json", "source.spm", "target.spm", "tokenizer_config.json"):
         shutil.copy(marian / name, tmp_path / "half")
-    found = read_hugging_face(tmp_path / "half").tensors
-    assert all(tensor.dtype == np.float32 for tensor in found.values())
-    wanted = half.state_dict()["model.shared.weight"].float().numpy()
-    assert np.array_equal(found["target_embedding"], wanted)
+    result = read_hugging_face(tmp_path / "half").tensors
+    assert all(tensor.dtype == np.float32 for tensor in result.values())
+    expected = half.state_dict()["model.shared.weight"].float().numpy()
+    assert np.array_equal(result["target_embedding"], expected)
 
 
 def test_languages_of_m2m100(transformers, m2m, tmp_path):
@@ -198,14 +198,14 @@ def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: s
             **tokenizer([text], return_tensors="pt"), num_beams=4, max_new_tokens=16, forced_bos_token_id=target_id,
             return_dict_in_generate=True, output_scores=True, do_sample=False,
         )  # fmt: skip
-        wanted = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
+        expected = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
         best = answer.hypotheses[0]
-        assert list(best.tokens) == [ours.loaded.target.piece(i) for i in wanted]
+        assert list(best.tokens) == [ours.loaded.target.piece(i) for i in expected]
         assert ours.loaded.target.piece(target_id) not in answer.text
         assert best.token_scores[0] == 0.0
         assert abs(float(out.sequences_scores[0]) - answer.score) < CLOSE
         scored = ours.score([text], [answer.text], source_language=source, target_language=target)
-        if ours.loaded.target.encode(answer.text) == wanted[1:] and len(wanted) < 16:
+        if ours.loaded.target.encode(answer.text) == expected[1:] and len(expected) < 16:
             assert abs(scored[0].log_prob - best.log_prob) < 1e-3
 
 
@@ -413,7 +413,7 @@ def test_an_end_that_is_forced_at_max_length_is_kept(transformers, marian, tmp_p
 @pytest.mark.parametrize("kind", ["m2m", "nllb"])
 def test_the_class_of_the_tokenizer_says_how_words_are_numbered(m2m, nllb, tmp_path, kind):
     origin = {"m2m": m2m, "nllb": nllb}[kind]
-    found = read_hugging_face(origin)
+    result = read_hugging_face(origin)
     folder = shutil.copytree(origin, tmp_path / "other")
     path = folder / "tokenizer_config.json"
     facts = json.loads(path.read_text())
@@ -427,9 +427,9 @@ def test_the_class_of_the_tokenizer_says_how_words_are_numbered(m2m, nllb, tmp_p
             ModelError, match=rf"tokenizer_config\.json: tokenizer_class is '{name}'.*'M2M100Tokenizer'"
         ):
             read(tokenizer_class=name)
-    assert read(tokenizer_class=None).source.serialized == found.source.serialized  # its files tell
+    assert read(tokenizer_class=None).source.serialized == result.source.serialized  # its files tell
     if kind == "nllb":
-        assert read(tokenizer_class="NllbTokenizerFast").source.serialized == found.source.serialized
+        assert read(tokenizer_class="NllbTokenizerFast").source.serialized == result.source.serialized
     else:
         (folder / "vocab.json").unlink()
         with pytest.raises(ModelError, match=r"cannot read .*vocab\.json"):
@@ -444,9 +444,9 @@ def test_tensors_that_share_numbers_stay_one(transformers, tmp_path):
     state = {f"tied {i}": table for i in range(9)} | {"part": table[3:5, 2:7], "turned": table.T}
     for new in (True, False):
         torch.save(state, tmp_path / "tied.bin", _use_new_zipfile_serialization=new)
-        found = tensors_of(tmp_path, read_torch(tmp_path / "tied.bin"))
-        assert all(np.array_equal(found[name].values(), tensor.float().numpy()) for name, tensor in state.items())
-        assert all(np.shares_memory(found["tied 0"].bits, tensor.bits) for tensor in found.values())
+        result = tensors_of(tmp_path, read_torch(tmp_path / "tied.bin"))
+        assert all(np.array_equal(result[name].values(), tensor.float().numpy()) for name, tensor in state.items())
+        assert all(np.shares_memory(result["tied 0"].bits, tensor.bits) for tensor in result.values())
 
 
 @pytest.mark.parametrize("side", ["source_spm", "target_spm"])

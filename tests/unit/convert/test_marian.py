@@ -163,10 +163,10 @@ def test_a_folder_in_which_marian_has_trained_is_read(tmp_path):
 def test_a_vocabulary_is_found_among_other_files(tmp_path):
     """Whatever it is called; a file of options is none."""
     path = save(tmp_path / "marian")
-    wanted = path.with_name("vocab.spm").rename(path.with_name("decoder.spm")).read_bytes()
+    expected = path.with_name("vocab.spm").rename(path.with_name("decoder.spm")).read_bytes()
     for options in ("beam-size: 6\nmodels:\n  - model.npz\n", "beam-size: 6\nnormalize: 1\n"):
         path.with_name("config.yml").write_text(options)
-        assert read_model(str(path)).source.spm == wanted
+        assert read_model(str(path)).source.spm == expected
     words_file(path.with_name("words.yml"), WORDS, "w")
     with pytest.raises(ModelError, match=r"has 2 vocabularies, decoder\.spm, words\.yml; say which: --source-spm"):
         read_model(str(path))
@@ -215,11 +215,11 @@ def test_a_binary_file_is_the_same_model(tmp_path, monkeypatch, rounded):
         raw = binary(dict(arrays), rounded)
     path.with_name("model.bin").write_bytes(raw)
     path.unlink()
-    found = read_model(str(path.parent))  # a folder with a model.bin that is not CTranslate2's
-    assert found.config == npz.config
+    result = read_model(str(path.parent))  # a folder with a model.bin that is not CTranslate2's
+    assert result.config == npz.config
     for name, tensor in npz.tensors.items():
         step = np.abs(tensor).max() / 127 if rounded and tensor.ndim == 2 else 0.0
-        assert np.abs(values(found.tensors[name]) - tensor).max() <= 0.501 * step, name
+        assert np.abs(values(result.tensors[name]) - tensor).max() <= 0.501 * step, name
     for broken in (raw[: len(raw) // 2], raw[:16] + bytes(8) + b"\xff" * 8 + raw[32:]):
         path.with_name("model.bin").write_bytes(broken)
         with pytest.raises(ModelError, match=r"model\.bin.* (cannot be read|has type)"):

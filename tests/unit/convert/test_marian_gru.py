@@ -86,13 +86,13 @@ def changed(**changes):
 
 def amun_names(arrays):
     """The file that Marian writes for type amun: other names, vectors of one axis, and a matrix that means nothing."""
-    found = {}
+    result = {}
     for name, array in arrays.items():
         theirs = AMUN.get(name) or next(
             (new + name[len(old) :] for old, new in AMUN.items() if old.endswith("_") and name.startswith(old)), name
         )
-        found[theirs] = array[0] if len(array) == 1 else array
-    return found | {"decoder_c_tt": np.zeros((1, 0), np.float32)}
+        result[theirs] = array[0] if len(array) == 1 else array
+    return result | {"decoder_c_tt": np.zeros((1, 0), np.float32)}
 
 
 SHAPES = {
@@ -130,11 +130,11 @@ def test_answers_are_those_of_marians_equations(tmp_path, shape, backend):
         text = " ".join(f"w{i}" for i in source)
         best = ours.translate([text], raw=True, beam_size=1, max_length=12)[0].hypotheses[0]
         assert [ours_word(token) for token in best.text.split()] == greedy(reference.log_probs, [*source, 0], 0, 12)
-        for found in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=12)[0].hypotheses:
-            words = [ours_word(token) for token in found.text.split()]
-            target = [*words, 0][: len(found.token_scores)]
-            wanted = reference.log_probs([*source, 0], target)[range(len(target)), target]
-            np.testing.assert_allclose(found.token_scores, wanted, atol=2e-5)
+        for result in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=12)[0].hypotheses:
+            words = [ours_word(token) for token in result.text.split()]
+            target = [*words, 0][: len(result.token_scores)]
+            expected = reference.log_probs([*source, 0], target)[range(len(target)), target]
+            np.testing.assert_allclose(result.token_scores, expected, atol=2e-5)
 
 
 def ours_word(word):
@@ -146,13 +146,13 @@ def test_the_reference_sees_the_place_of_a_bias_and_the_start_state():
     options = changed(dec_depth=2)
     reference = MarianRnn(weights(options), options)
     source, target = [3, 4, 0], [5, 6, 7]
-    wanted = reference.log_probs(source, target)
+    expected = reference.log_probs(source, target)
     inner = reference.cell
     reference.cell = lambda prefix, x, state, final=False: inner(prefix, x, state, not final)
-    assert np.abs(reference.log_probs(source, target) - wanted).max() > 1e-2
+    assert np.abs(reference.log_probs(source, target) - expected).max() > 1e-2
     reference.cell = lambda prefix, x, state, final=False: inner(prefix, x, state, final)
     reference.p["decoder_ff_state_W"] = reference.p["decoder_ff_state_W"] * 0.9
-    assert np.abs(reference.log_probs(source, target) - wanted).max() > 1e-3
+    assert np.abs(reference.log_probs(source, target) - expected).max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -91,23 +91,23 @@ def test_tokens_and_scores_are_those_of_generate(transformers, moe, theirs, tmp_
             **tokenizer([text], return_tensors="pt"), num_beams=beam, max_new_tokens=16, forced_bos_token_id=target,
             return_dict_in_generate=True, output_scores=True, do_sample=False,
         )  # fmt: skip
-        wanted = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
-        assert list(answer.hypotheses[0].tokens) == [ours.loaded.target.piece(i) for i in wanted]
+        expected = [i for i in out.sequences[0].tolist()[1:] if i not in (1, 2)]
+        assert list(answer.hypotheses[0].tokens) == [ours.loaded.target.piece(i) for i in expected]
         if beam > 1:
             assert abs(float(out.sequences_scores[0]) - answer.score) < 1e-4
 
 
 def test_experts_stand_one_below_the_other_and_the_token_dropout_is_in_their_answers(moe):
-    found = read_hugging_face(moe)
-    assert (found.config.experts, found.config.encoder_expert_step, found.config.decoder_expert_step) == (6, 2, 1)
+    result = read_hugging_face(moe)
+    assert (result.config.experts, result.config.encoder_expert_step, result.config.decoder_expert_step) == (6, 2, 1)
     from safetensors.numpy import load_file
 
     weights = load_file(moe / "model.safetensors")
     name = "model.encoder.layers.3.ffn.experts.expert_4"
-    assert np.array_equal(found.tensors["encoder.3.ffn.up.weight"][4 * 48 : 5 * 48], weights[f"{name}.fc1.weight"])
-    down = found.tensors["encoder.3.ffn.down.weight"][4 * 32 : 5 * 32]
+    assert np.array_equal(result.tensors["encoder.3.ffn.up.weight"][4 * 48 : 5 * 48], weights[f"{name}.fc1.weight"])
+    down = result.tensors["encoder.3.ffn.down.weight"][4 * 32 : 5 * 32]
     assert np.allclose(down, 0.8 * weights[f"{name}.fc2.weight"], rtol=1e-6)
-    assert "encoder.2.ffn.router.weight" not in found.tensors
+    assert "encoder.2.ffn.router.weight" not in result.tensors
 
 
 @pytest.mark.parametrize(

@@ -58,19 +58,19 @@ def test_answers_are_those_of_its_equations(tmp_path, shape, backend):
         text = " ".join(reference.words[0][i] for i in source)
         best = ours.translate([text], raw=True, beam_size=1, max_length=10)[0].hypotheses[0]
         assert [TARGET.index(word) for word in best.tokens] == greedy(reference.log_probs, source, EOS, 10)
-        for found in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=10)[0].hypotheses:
-            target = [*(TARGET.index(word) for word in found.tokens), EOS][: len(found.token_scores)]
-            wanted = reference.log_probs(source, target)[range(len(target)), target]
-            np.testing.assert_allclose(found.token_scores, wanted, atol=1e-4)
+        for result in ours.translate([text], raw=True, beam_size=4, num_hypotheses=4, max_length=10)[0].hypotheses:
+            target = [*(TARGET.index(word) for word in result.tokens), EOS][: len(result.token_scores)]
+            expected = reference.log_probs(source, target)[range(len(target)), target]
+            np.testing.assert_allclose(result.token_scores, expected, atol=1e-4)
 
 
 def test_the_reference_sees_an_eos_after_the_source_and_another_order_of_positions():
     """Details that our reader must keep apart change what the reference says."""
     reference, source, target = made(), [4, 5, 6], [7, 8, 3]
-    wanted = reference.log_probs(source, target)
-    assert np.abs(reference.log_probs([*source, 3], target) - wanted).max() > 1e-2
+    expected = reference.log_probs(source, target)
+    assert np.abs(reference.log_probs([*source, 3], target) - expected).max() > 1e-2
     other = made(position_encoding_type="SinusoidalConcat")
-    assert np.abs(other.log_probs(source, target) - wanted).max() > 1e-2
+    assert np.abs(other.log_probs(source, target) - expected).max() > 1e-2
 
 
 def test_all_of_attention_is_on_the_text(tmp_path):
@@ -87,9 +87,9 @@ def test_both_forms_of_files_and_half_precision_are_read(tmp_path, new):
     model = made()
     whole = read_model(str(saved(tmp_path / "whole", model.checkpoint())))
     half = saved(tmp_path / "half", model.half().checkpoint(optim=None), _use_new_zipfile_serialization=new)
-    found = read_model(str(half.parent))  # a folder with one checkpoint
-    assert found.config == whole.config and found.tensors.keys() == whole.tensors.keys()
-    for name, tensor in found.tensors.items():
+    result = read_model(str(half.parent))  # a folder with one checkpoint
+    assert result.config == whole.config and result.tensors.keys() == whole.tensors.keys()
+    for name, tensor in result.tensors.items():
         np.testing.assert_allclose(tensor, whole.tensors[name], rtol=1e-3, atol=1e-3)
 
 
@@ -164,7 +164,7 @@ def test_objects_are_not_made(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"model": None}, "no whole checkpoint.*safetensors"),
         ({"vocab": {"src": SOURCE, "tgt": TARGET[:-1]}}, "target vocabulary has 47 tokens, the embedding 48"),
@@ -174,8 +174,8 @@ def test_objects_are_not_made(tmp_path, monkeypatch):
         ({"generator": {"weight": 3}}, "'generator' does not hold tensors"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path, changes, said):
-    with pytest.raises(ModelError, match=said):
+def test_parts_that_do_not_fit_are_refused(tmp_path, changes, message):
+    with pytest.raises(ModelError, match=message):
         read_model(str(saved(tmp_path / "theirs", made().checkpoint(**changes))))
 
 
@@ -204,5 +204,5 @@ def test_ctranslate2_reads_the_same_model(tmp_path):
     texts = ["s1 s2 s3", "s30 s7 s7 s21 s9"]
     answers = translator(path, tmp_path / "ours").translate(texts, raw=True, beam_size=3, max_length=9)
     engine = ctranslate2.Translator(str(tmp_path / "ct2"), inter_threads=1, intra_threads=1)
-    found = engine.translate_batch([text.split() for text in texts], beam_size=3, max_decoding_length=9)
-    assert [list(a.hypotheses[0].tokens) for a in answers] == [one.hypotheses[0] for one in found]
+    result = engine.translate_batch([text.split() for text in texts], beam_size=3, max_decoding_length=9)
+    assert [list(a.hypotheses[0].tokens) for a in answers] == [one.hypotheses[0] for one in result]

@@ -66,9 +66,9 @@ class Pair:
                 **options,
             )  # fmt: skip
             eos = self.model.config.eos_token_id
-            said = out.sequences[0].tolist()[1:]
-            wanted = said[: said.index(eos)] if eos in said else said
-            assert [self.ours.loaded.target.piece(token) for token in wanted] == list(answer.tokens), (text, way)
+            tokens = out.sequences[0].tolist()[1:]
+            expected = tokens[: tokens.index(eos)] if eos in tokens else tokens
+            assert [self.ours.loaded.target.piece(token) for token in expected] == list(answer.tokens), (text, way)
             if beam > 1:
                 assert float(out.sequences_scores[0]) == pytest.approx(answer.score, rel=1e-4, abs=1e-4)
         return {answer.tokens for answer in answers}
@@ -93,12 +93,14 @@ def test_ids_are_those_of_the_tokenizer(transformers, pairs) -> None:
         for text in [*TEXTS, LONG, "ﬁ ½ ①", "a\tb\n\nc"]:
             if pair.languages and 0 in pair.ids(text):
                 continue  # there transformers 5 takes eos for what is unknown
-            wanted = [token for token in tokenizer(text)["input_ids"] if token != pair.model.config.eos_token_id]
-            assert pair.ids(text)[begin:-1] == wanted, text
+            expected = [token for token in tokenizer(text)["input_ids"] if token != pair.model.config.eos_token_id]
+            assert pair.ids(text)[begin:-1] == expected, text
         assert pair.model.config.eos_token_id not in pair.ids("Ende </s> hier")[:-1]  # it must not be typed
-    found = pairs["T5"].ours.loaded.target
+    result = pairs["T5"].ours.loaded.target
     assert (
-        found.piece(399) == "<extra_id_0>" and found.piece(300) == "<extra_id_99>" and found.decode([0, 399, 1]) == ""
+        result.piece(399) == "<extra_id_0>"
+        and result.piece(300) == "<extra_id_99>"
+        and result.decode([0, 399, 1]) == ""
     )
 
 
@@ -108,16 +110,16 @@ def test_a_tokenizer_json_says_the_same(transformers, pairs, tmp_path: Path) -> 
         folder = shutil.copytree(pair.folder, tmp_path / str(place))
         transformers.T5Tokenizer.from_pretrained(folder).save_pretrained(folder)
         (folder / "spiece.model").unlink()
-        found, wanted = read_hugging_face(folder), read_hugging_face(pair.folder)
-        assert found.config == wanted.config and found.source.listed == wanted.source.listed
+        result, expected = read_hugging_face(folder), read_hugging_face(pair.folder)
+        assert result.config == expected.config and result.source.listed == expected.source.listed
         for text in [*TEXTS, LONG, "ﬁ ½ ①", "a\tb\n\nc", "</s> <extra_id_3> x"]:
-            assert found.source.encode(text) == wanted.source.encode(text), text
-            ids = wanted.source.encode(text)
-            assert found.target.decode(ids) == wanted.target.decode(ids)
+            assert result.source.encode(text) == expected.source.encode(text), text
+            ids = expected.source.encode(text)
+            assert result.target.decode(ids) == expected.target.decode(ids)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"model": None}, "model is None; it must be an object"),
         ({"model": {"type": "BPE", "unk_id": 0}}, "type is 'BPE'; it must be 'Unigram'"),
@@ -135,14 +137,14 @@ def test_a_tokenizer_json_says_the_same(transformers, pairs, tmp_path: Path) -> 
     ],
 )
 def test_another_tokenizer_json_is_refused(
-    transformers, pairs, tmp_path: Path, change: dict[str, Any], said: str
+    transformers, pairs, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     folder = shutil.copytree(pairs["T5"].folder, tmp_path / "json")
     transformers.T5Tokenizer.from_pretrained(folder).save_pretrained(folder)
     (folder / "spiece.model").unlink()
     path = folder / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         read_hugging_face(folder)
 
 
@@ -179,19 +181,19 @@ def test_buckets_are_those_of_hugging_face(transformers) -> None:
     for count, distance in ((32, 128), (10, 14), (7, 9), (4, 3), (33, 200), (64, 1000)):
         for both in (True, False):
             relative = torch.arange(-distance - 2, distance + 3)
-            wanted = T5Attention._relative_position_bucket(relative, both, count, distance).numpy()
-            found = relative_buckets(count, distance, both)
-            assert np.array_equal(np.pad(found, 2, mode="edge"), wanted), (count, distance, both)
+            expected = T5Attention._relative_position_bucket(relative, both, count, distance).numpy()
+            result = relative_buckets(count, distance, both)
+            assert np.array_equal(np.pad(result, 2, mode="edge"), expected), (count, distance, both)
 
 
 def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     pair = pairs["umT5"]
     convert_model(pair.folder, tmp_path / "int8", quantization="int8")
     ours = Translator(tmp_path / "int8")
-    found = read_tensors(tmp_path / "int8", ours.loaded.config)
-    wanted = read_hugging_face(pair.folder).tensors
-    assert np.array_equal(found["encoder.1.attention.position_bias"], wanted["encoder.1.attention.position_bias"])
-    assert not np.array_equal(found["encoder.1.attention.qkv.weight"], wanted["encoder.1.attention.qkv.weight"])
+    result = read_tensors(tmp_path / "int8", ours.loaded.config)
+    expected = read_hugging_face(pair.folder).tensors
+    assert np.array_equal(result["encoder.1.attention.position_bias"], expected["encoder.1.attention.position_bias"])
+    assert not np.array_equal(result["encoder.1.attention.qkv.weight"], expected["encoder.1.attention.qkv.weight"])
     assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, raw=True, max_length=9)) > 20
 
 
@@ -208,9 +210,9 @@ def test_the_output_is_scaled_as_config_json_says(transformers, pairs, tmp_path:
         name: value for name, value in facts.items() if name not in ("scale_decoder_outputs", "tie_word_embeddings")
     }
     (folder / "config.json").write_text(json.dumps(facts | ({} if tied is None else {"tie_word_embeddings": tied})))
-    found = read_hugging_face(folder).tensors["decoder_norm.weight"]
+    result = read_hugging_face(folder).tensors["decoder_norm.weight"]
     norm = pairs["T5"].model.decoder.final_layer_norm.weight.detach().numpy()
-    assert np.array_equal(found, norm if tied is False else norm * np.float32(40**-0.5))
+    assert np.array_equal(result, norm if tied is False else norm * np.float32(40**-0.5))
 
 
 def test_old_names_are_read(pairs, tmp_path: Path) -> None:
@@ -225,9 +227,9 @@ def test_old_names_are_read(pairs, tmp_path: Path) -> None:
         state[name] = state["shared.weight"].clone()
     state["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = torch.zeros(10, 5)
     torch.save(state, folder / "pytorch_model.bin")
-    found, wanted = read_hugging_face(folder), read_hugging_face(pairs["T5"].folder)
-    assert found.config == wanted.config
-    assert all(np.array_equal(found.tensors[name], wanted.tensors[name]) for name in wanted.tensors)
+    result, expected = read_hugging_face(folder), read_hugging_face(pairs["T5"].folder)
+    assert result.config == expected.config
+    assert all(np.array_equal(result.tensors[name], expected.tensors[name]) for name in expected.tensors)
     state["encoder.embed_tokens.weight"][0] += 1
     torch.save(state, folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match=r"encoder\.embed_tokens\.weight is another matrix; T5 has one embedding"):
@@ -235,7 +237,7 @@ def test_old_names_are_read(pairs, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("config.json", {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj is 'gated-tanh'; it must be one of"),
         ("config.json", {"dense_act_fn": "silu"}, "dense_act_fn is 'silu'; it must be 'relu'"),
@@ -252,11 +254,13 @@ def test_old_names_are_read(pairs, tmp_path: Path) -> None:
         ("tokenizer_config.json", {"tokenizer_class": "ByT5Tokenizer"}, "tokenizer_class is 'ByT5Tokenizer'"),
     ],
 )
-def test_what_we_lack_is_refused_by_name(pairs, tmp_path: Path, file: str, change: dict[str, Any], said: str) -> None:
+def test_what_we_lack_is_refused_by_name(
+    pairs, tmp_path: Path, file: str, change: dict[str, Any], message: str
+) -> None:
     folder = shutil.copytree(pairs["T5"].folder, tmp_path / "other")
     path = folder / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         read_hugging_face(folder)
 
 

@@ -26,13 +26,13 @@ def test_tokens_are_those_of_generate(tc_big: tuple[Path, Any], beam: int) -> No
     import torch
 
     folder, model = tc_big
-    found = read_hugging_face(folder)
-    found.save(folder / "ours", "toy")
+    result = read_hugging_face(folder)
+    result.save(folder / "ours", "toy")
     ours = Translator(folder / "ours")
     search = ours.defaults.search
     assert (search.beam_size, search.max_length, search.early_stopping, search.forced_eos) == (4, 15, "true", True)
-    assert found.config.tied_output and ours.loaded.model.eos_id == 51
-    shared = found.source is found.target or len(found.source) == len(found.target)
+    assert result.config.tied_output and ours.loaded.model.eos_id == 51
+    shared = result.source is result.target or len(result.source) == len(result.target)
     asked: dict[str, Any] = {"target_language": "eng"} if shared else {}
     # With two vocabularies a text has its tag itself.
     texts = TEXTS if shared else [f">>eng<< {text}" for text in TEXTS]
@@ -42,5 +42,7 @@ def test_tokens_are_those_of_generate(tc_big: tuple[Path, Any], beam: int) -> No
     for text, answer in zip(TEXTS, answers, strict=True):
         ids = [0, *ours.loaded.source.encode(text), 51]
         options = {"num_beams": beam, "early_stopping": beam > 1, "no_repeat_ngram_size": 2}
-        wanted = model.generate(input_ids=torch.tensor([ids]), **options)[0].tolist()
-        assert list(answer.tokens) == [ours.loaded.target.piece(token) for token in wanted[1:] if token not in (51, 53)]
+        expected = model.generate(input_ids=torch.tensor([ids]), **options)[0].tolist()
+        assert list(answer.tokens) == [
+            ours.loaded.target.piece(token) for token in expected[1:] if token not in (51, 53)
+        ]

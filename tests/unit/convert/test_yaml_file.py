@@ -33,7 +33,7 @@ def test_words_are_those_that_pyyaml_writes(tmp_path, quote):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         (r'"\q"', "unknown escape character 'q'"),
         (r'"\u12"', "expected escape sequence of 4 hexadecimal"),
@@ -49,9 +49,9 @@ def test_words_are_those_that_pyyaml_writes(tmp_path, quote):
         ("&a", "not in quotes from end to end"),
     ],
 )
-def test_what_yaml_cannot_mean_is_refused_by_line(tmp_path, word, said):
+def test_what_yaml_cannot_mean_is_refused_by_line(tmp_path, word, message):
     (tmp_path / "vocab.yml").write_text(f"</s>: 0\n{word}: 1\n")
-    with pytest.raises(ModelError, match=rf"vocab\.yml, line 2: .*{said}"):
+    with pytest.raises(ModelError, match=rf"vocab\.yml, line 2: .*{message}"):
         read_words(tmp_path / "vocab.yml")
 
 

@@ -52,15 +52,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def resident(path: Path) -> int:
     """Bytes of a mapped file in this process's memory."""
     lines = iter(SMAPS.read_text().splitlines())
-    found = (next(one for one in lines if one.startswith("Rss:")) for line in lines if str(path) in line)
-    return sum(int(line.split()[1]) for line in found) * 1024
+    result = (next(one for one in lines if one.startswith("Rss:")) for line in lines if str(path) in line)
+    return sum(int(line.split()[1]) for line in result) * 1024
 
 
 def best(layer: Any, dim: int) -> bytes:
     """Bytes of what a layer says of a few hidden vectors."""
     hidden = np.random.default_rng(5).standard_normal((7, dim), np.float32)
-    found = layer.topk(hidden, 4)
-    return bytes(found.log_prob.tobytes() + found.token.tobytes())
+    result = layer.topk(hidden, 4)
+    return bytes(result.log_prob.tobytes() + result.token.tobytes())
 
 
 def screen(draw: np.random.Generator, words: int, dim: int) -> Screen:
@@ -169,10 +169,11 @@ def test_a_matrix_that_would_fill_the_memory_is_read_word_by_word(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("array", "said"), [(np.zeros(3, np.float32), "array is not a mapped file"), (np.zeros(3, np.uint8), "file is -1")]
+    ("array", "message"),
+    [(np.zeros(3, np.float32), "array is not a mapped file"), (np.zeros(3, np.uint8), "file is -1")],
 )
-def test_what_is_no_mapped_file_is_refused(array: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_is_no_mapped_file_is_refused(array: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         _core.file_pages(array, -1)
 
 

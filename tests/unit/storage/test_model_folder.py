@@ -90,8 +90,8 @@ def test_save_then_load_gives_the_same_answer(config, build, tmp_path, make_tens
     is_native, built = build is NativeModel, build(config, tensors)
     loaded = load_weights(tmp_path / "model") if is_native else build(config, read_tensors(tmp_path / "model", config))
     assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
-    for got, wanted in zip(loaded.output(), built.output(), strict=True):
-        assert got.tobytes() == wanted.tobytes()
+    for got, expected in zip(loaded.output(), built.output(), strict=True):
+        assert got.tobytes() == expected.tobytes()
     assert (loaded.bos_id, loaded.eos_id) == (config.bos_id, config.eos_id)
 
 
@@ -116,8 +116,8 @@ def test_float16_matrices_stay_so_until_they_are_packed_and_give_the_same_bits(c
     largest = next(tensor for name, tensor in half.items() if tensor.ndim == 2 and "embedding" not in name)
     largest.flat[:4] = 0.0, -6e-8, 6e-5, 65504.0  # the least subnormal and normal numbers, and the largest
     save_model(tmp_path / "model", config, half, {}, "")
-    found, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
-    assert sum(tensor.dtype == np.float16 for tensor in found.values()) > 2
+    result, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
+    assert sum(tensor.dtype == np.float16 for tensor in result.values()) > 2
     wide = NativeModel(config, read_tensors(tmp_path / "model", config))
     assert path.run(load_weights(tmp_path / "model").open()).tobytes() == path.run(wide.open()).tobytes()
 
@@ -129,21 +129,21 @@ def quantized(tensors):
 def test_int8_weights_are_read_as_the_floats_that_they_stand_for(folder, make_tensors):
     tensors = quantized(make_tensors(TINY))
     save_model(folder, TINY, tensors, {}, "")
-    found = read_tensors(folder, TINY)
+    result = read_tensors(folder, TINY)
     assert weight_types(folder) == ["int8", "float32"]
     for name, tensor in make_tensors(TINY).items():
-        wanted = tensors[name].integers / tensors[name].scale if tensor.ndim == 2 else tensor
-        assert found[name].dtype == np.float32 and np.array_equal(found[name], wanted)
-        assert (np.abs(found[name] - tensor) <= np.abs(tensor).max(-1, keepdims=True) * 0.501 / 127).all()
-    assert answer(load_weights(folder)) == answer(NativeModel(TINY, dict(found)))
+        expected = tensors[name].integers / tensors[name].scale if tensor.ndim == 2 else tensor
+        assert result[name].dtype == np.float32 and np.array_equal(result[name], expected)
+        assert (np.abs(result[name] - tensor) <= np.abs(tensor).max(-1, keepdims=True) * 0.501 / 127).all()
+    assert answer(load_weights(folder)) == answer(NativeModel(TINY, dict(result)))
 
 
 def test_int8_matrices_stay_so_until_they_are_packed_and_give_the_same_bits(config, tmp_path, make_tensors, walk):
     save_model(tmp_path / "model", config, quantized(make_tensors(config)), {}, "")
-    found, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
-    tables = {name for name, tensor in found.items() if tensor.ndim == 2 and tensor.dtype == np.float32}
+    result, path = read_tensors(tmp_path / "model", config, widen=False), walk(config)
+    tables = {name for name, tensor in result.items() if tensor.ndim == 2 and tensor.dtype == np.float32}
     assert tables <= {"source_embedding", "target_embedding", "output_weight"}
-    assert sum(tensor.dtype == np.int8 for tensor in found.values()) > 2
+    assert sum(tensor.dtype == np.int8 for tensor in result.values()) > 2
     wide = NativeModel(config, read_tensors(tmp_path / "model", config))
     assert path.run(load_weights(tmp_path / "model").open()).tobytes() == path.run(wide.open()).tobytes()
 
@@ -160,7 +160,7 @@ def test_scales_that_make_no_finite_weights_are_refused(folder, make_tensors, sc
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda t: t.pop("target_embedding.scale"), "'target_embedding' is I8; it must have 'target_embedding.scale'"),
         (lambda t: t.update({"target_embedding.scale": np.ones(4, np.float32)}), "F32, one a row"),
@@ -171,13 +171,13 @@ def test_scales_that_make_no_finite_weights_are_refused(folder, make_tensors, sc
         (lambda t: t.update({"output_bias": np.ones(5, np.int8), "output_bias.scale": np.ones(5, "f4")}), "is I8"),
     ],
 )
-def test_int8_weights_with_wrong_scales_are_refused(folder, make_tensors, change, said):
+def test_int8_weights_with_wrong_scales_are_refused(folder, make_tensors, change, message):
     save_model(folder, TINY, quantized(make_tensors(TINY)), {}, "")
     tensors = load_file(folder / "model.safetensors")
     tensors["target_embedding"][...] = 1
     change(tensors)
     rewrite(folder, tensors)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         load_weights(folder)
 
 
@@ -233,9 +233,9 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_folder(folder, monkeypa
             for module, name in ((os, "fsync"), (os, "replace"), (shutil, "rmtree")):
                 patch.setattr(module, name, dying(getattr(module, name), last))
             save_model(folder, TINY, make_tensors(TINY, seed=2), {"source.spm": b""}, "")
-        found = answer(load_weights(folder))
-        assert found in (old, new)
-        seen.add(found)
+        result = answer(load_weights(folder))
+        assert result in (old, new)
+        seen.add(result)
         save_model(folder, TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "")
         assert [p.name for p in folder.parent.iterdir()] == ["model"]
     assert seen == {old, new}
@@ -483,10 +483,10 @@ def test_an_isa_that_is_not_there_is_refused(folder):
 )
 def test_shortcuts_are_refused_where_they_would_be_ignored(make_transformer, folder, shortcut):
     ((name, value),) = shortcut.items()
-    said = f"{name} is {value}; it must be .* except for GRU models on a CPU"
+    message = f"{name} is {value}; it must be .* except for GRU models on a CPU"
     load_weights(folder, MachineOptions(**shortcut))
     for refused, device in ((folder, "torch-cpu"), (make_transformer(), "cpu")):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             load_weights(refused, MachineOptions(device=device, **shortcut))
 
 
