@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sharpbeam.storage.atomic import write_text
+from sharpbeam.text.lines import read_whole
 
 HOME = "SHARPBEAM_CACHE"  # variable that names the cache's folder; "" for none
 _LIMIT = 1 << 16  # bytes of a note, at most
@@ -33,11 +33,10 @@ def read_note(kind: str, path: Path) -> dict[str, Any] | None:
     if note is None:
         return None
     try:
-        with open(os.open(note, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != getattr(os, "geteuid", lambda: about.st_uid)():
-                return None  # a pipe may not end, and a note of another user may say anything
-            content = json.loads(file.read(_LIMIT))
+        owner = note.stat().st_uid
+        if owner != getattr(os, "geteuid", lambda: owner)():
+            return None  # a note of another user may hold anything
+        content = json.loads(read_whole(note, _LIMIT))
         return dict(content["facts"]) if content["state"] == file_state(path) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -58,7 +58,7 @@ class Int8Matrix:
     def values(self) -> Floats:
         """The matrix as float32, C-contiguous."""
         values = self.integers.astype(np.float32, order="C")
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):  # a scale of a damaged file; values that are not finite are refused later
             values /= self.scale
         return values
 
