@@ -79,6 +79,11 @@ class XhtmlDocument(HtmlDocument):
     xml = True
 
 
+def readable(text: str) -> str:
+    """Fixed text as the model reads it in its sentence: nothing for a long one, or one with lines or spaces around."""
+    return text if len(text) <= MOST_FIXED and "\n" not in text and text == text.strip() else ""
+
+
 def relabeled(code: str, source: str, target: str) -> str:
     """The code `target` for one of the language `source`, or of any if that is empty; else the code as it is."""
     same = _CODE.fullmatch(target) and (not source or _primary(code) == _primary(source))
@@ -167,8 +172,7 @@ class _Reader:
             self._template.keep(raw)
             return
         self._raw.append(raw)
-        readable = len(text) <= MOST_FIXED and "\n" not in text and text == text.strip()
-        self._builder.fixed(text if readable else "", raw)
+        self._builder.fixed(readable(text), raw)
 
     def _flush(self) -> None:
         """End the segment."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-from sharpbeam.documents.formats.values import ValuesDocument, escaped
+from sharpbeam.documents.formats.values import ValuesDocument, escaped, unescaped
 from sharpbeam.errors import InputError
 
 _STATEMENT = re.compile(
     r'\s*(?:(msgctxt|msgid|msgid_plural|msgstr)(?:\[(\d{1,3})\])?\s*)?"([^"\\]*(?:\\.[^"\\]*)*)"\s*'
 )
 _SIGNS = '\\"'  # that have a backslash before them
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 class PoDocument(ValuesDocument):
@@ -28,9 +27,8 @@ class PoDocument(ValuesDocument):
                 raise InputError(f"the document is not a PO file: line {at + 1} is {line[:60]!r}.")
             if statement is None or statement[1]:
                 if name == "msgstr" and not any(texts[name]):
-                    source = "".join(texts.get("msgid_plural" if number not in ("", "0") else "msgid", []))
-                    text = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), source)
-                    self.value(first, last, text)
+                    source = texts.get("msgid_plural" if number not in ("", "0") else "msgid", [])
+                    self.value(first, last, unescaped("".join(source)))
                 name, number, first = statement[1] if statement else "", statement[2] or "" if statement else "", place
                 texts[name] = []
             if statement is not None:

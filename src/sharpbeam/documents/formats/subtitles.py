@@ -30,15 +30,13 @@ class _Cues(Template):
     def __init__(self, markup: re.Pattern[str]) -> None:
         super().__init__()
         self._markup = markup
-        self._wraps: list[list[str]] = []  # of each group of lines: line ends, whose number stays
-        self._groups: list[tuple[int, int]] = []  # first and last segment of each
+        self._ends: dict[int, list[str]] = {}  # by segment: line ends in it, whose number stays
 
     def write(self, translated: Sequence[Sequence[Part]]) -> str:
         """The subtitles."""
         texts = [self._text(parts) for parts in translated]
-        for (first, last), ends in zip(self._groups, self._wraps, strict=True):
-            if last == first + 1 and ends:
-                texts[first] = _wrapped(texts[first], ends)
+        for index, ends in self._ends.items():
+            texts[index] = _wrapped(texts[index], ends)
         return self.filled(texts).replace("\0", " ")
 
     def cue(self, lines: Sequence[str], ends: Sequence[str]) -> None:
@@ -65,8 +63,8 @@ class _Cues(Template):
     def _put(self, text: str, ends: list[str]) -> None:
         first = len(self.segments)
         self.add(with_placeholders(text, self._markup), str)
-        self._groups.append((first, len(self.segments)))
-        self._wraps.append(ends)
+        if ends and len(self.segments) == first + 1:
+            self._ends[first] = ends
 
 
 class AssDocument(_Cues):
@@ -109,7 +107,7 @@ class SubtitleDocument(_Cues):
         super().__init__(_MARKUP)
         self._vtt = content.lstrip("\ufeff").startswith("WEBVTT")
         parts = [*_END.split(content), ""]
-        self._lines, self._ends = parts[::2], parts[1::2]
+        self._lines, self._line_ends = parts[::2], parts[1::2]
         self._times = [bool(_TIMES.fullmatch(line)) for line in self._lines]
         self._seen = False  # a cue
         at = 0
@@ -162,7 +160,7 @@ class SubtitleDocument(_Cues):
         return InputError(f"line {at + 1} is {line!r}; it must be times, as 00:00:01,000 --> 00:00:02,500.")
 
     def _lines_of(self, first: int, last: int) -> None:
-        texts, ends = self._lines[first:last], self._ends[first:last]
+        texts, ends = self._lines[first:last], self._line_ends[first:last]
         for at in range(first + 1, last):
             if self._counts(at - 1) and "->" in self._lines[at] and _NEARLY.match(self._lines[at]):
                 raise self._wrong(at)
@@ -173,7 +171,7 @@ class SubtitleDocument(_Cues):
 
     def _keep(self, first: int, last: int) -> None:
         for at in range(first, last):
-            self.keep(self._lines[at] + self._ends[at])
+            self.keep(self._lines[at] + self._line_ends[at])
 
 
 def _wrapped(text: str, ends: list[str]) -> str:

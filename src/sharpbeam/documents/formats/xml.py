@@ -16,6 +16,7 @@ from html import escape
 from itertools import chain, groupby
 from typing import NamedTuple
 
+from sharpbeam.documents.formats.html import readable
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.placeholders import add_piece, pieces
 from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
@@ -24,7 +25,6 @@ from sharpbeam.text.xml_tokens import Token, xml_tokens
 
 Names = frozenset[str]
 MOST_TOKENS = 500_000  # of a block, each of some hundred bytes
-MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _MARK = re.compile("\0([0-9]+)\0")  # stands for the text of a block until it is written; XML has no such character
 _FORM = "\1"  # begins the markup that changes the format, which is not written
@@ -191,9 +191,7 @@ class XmlDocument(Template):
             elif child.name in rules.breaks:
                 yield Item("break", self.raw(child))
             elif child.name in rules.kept or not self._is_translated(child.token, True):
-                text = self.text(child)
-                short = len(text) <= MOST_FIXED and "\n" not in text and text == text.strip()
-                yield Item("fixed", self.raw(child), text if short else "")
+                yield Item("fixed", self.raw(child), readable(self.text(child)))
             elif child.name in rules.inline and child.children:
                 yield Item("open", child.token.raw, name=child.name)
                 yield from self.items(child.children)
@@ -237,7 +235,7 @@ class XmlDocument(Template):
 
     def _run_items(self, run: Element) -> Iterator[Item]:
         rules = self._rules
-        properties = "".join(self.raw(child) for child in run.children if _name(child) in rules.properties)
+        properties = "".join(self.raw(child) for child in run.children if child.name in rules.properties)
         head, tail = f"<{run.tag}>{properties}", f"</{run.tag}>"
         form = Form(head, run.tag[:-1] + "t", tail, spaces=run.name != "a:r")  # PowerPoint keeps all
         for child in run.children:
@@ -354,7 +352,3 @@ def _lines(element: Element, form: Form) -> Iterator[Item]:
         if number:
             yield Item("break", "\n")
         yield Item("text", text=line, form=form)
-
-
-def _name(node: Element | Token) -> str:
-    return node.name
