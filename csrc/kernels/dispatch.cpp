@@ -38,8 +38,8 @@ bool has_i8mm() { return false; }
 
 // The tables that this machine can run, lowest first.
 struct Available {
-  const Kernels* tables[5] = {};
-  const char* names[6] = {};
+  const Kernels* tables[6] = {};
+  const char* names[7] = {};
   int count = 0;
 
   Available() {
@@ -52,7 +52,10 @@ struct Available {
     if (avx2) add(kAvx2Kernels);
     if (avx512) add(kAvx512Kernels);
     if (avx2 && __builtin_cpu_supports("avxvnni")) add(kAvxVnniKernels);
-    if (avx512 && __builtin_cpu_supports("avx512vnni")) add(kAvx512VnniKernels);
+    if (avx512 && __builtin_cpu_supports("avx512vnni")) {
+      add(kAvx512VnniKernels);
+      if (__builtin_cpu_supports("avx512vbmi")) add(kAvx512VbmiKernels);
+    }
 #endif
 #ifdef SHARPBEAM_ARM
     add(kNeonKernels);

@@ -15,6 +15,7 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvxVnniKernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;
+extern const Kernels kAvx512VbmiKernels;
 #endif
 #ifdef SHARPBEAM_ARM
 extern const Kernels kNeonKernels;

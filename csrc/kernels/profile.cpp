@@ -20,7 +20,7 @@ KernelWork* work_of(StepPart part) { return work_by_part[static_cast<int>(part)]
   X(quantize_int16) X(tanh) X(sigmoid) X(gru) X(lstm) X(mlp_keys) X(mlp_scores) X(dot_scores) X(softmax)         \
   X(weighted_sum) X(multihead_scores) X(multihead_context) X(add_norm) X(add_rms_norm) X(add) X(mul) X(relu)     \
   X(swish) X(gelu) X(gelu_tanh) X(ssru) X(log_sum_exp) X(log_sum_exp_below) X(panel_maxima) X(sum_exp_in_panels) \
-  X(top_k) X(find_at_least) X(find_in_panels) X(preview_int4)
+  X(top_k) X(find_at_least) X(find_in_panels) X(preview_int4) X(preview_codes)
 // clang-format on
 
 #define SHARPBEAM_INDEX(kernel) k_##kernel,
@@ -28,7 +28,7 @@ KernelWork* work_of(StepPart part) { return work_by_part[static_cast<int>(part)]
 enum Index : int { SHARPBEAM_KERNELS(SHARPBEAM_INDEX) kCount };
 constexpr const char* kNames[] = {SHARPBEAM_KERNELS(SHARPBEAM_NAME)};
 static_assert(kCount == kKernelCount);
-static_assert(sizeof(Kernels) == (1 + kKernelCount) * sizeof(void*), "a kernel is missing here");
+static_assert(sizeof(Kernels) == (2 + kKernelCount) * sizeof(void*), "a kernel is missing here");
 
 // Stops its clock at the end of a call.
 class Span {

@@ -14,7 +14,7 @@ struct KernelWork {
   int64_t nanoseconds = 0;
 };
 
-constexpr int kKernelCount = 36;
+constexpr int kKernelCount = 37;
 
 // Returns the bits of kernels(), and has its name.
 const Kernels& profiled_kernels();

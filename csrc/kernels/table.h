@@ -59,10 +59,15 @@ constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 constexpr int64_t kRowAlignment = 64;        // bytes that rows of gather_dot_int4 are padded to
 constexpr int64_t kMaxInt8Depth = 65536;     // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
 constexpr int64_t kMaxPreviewDepth = 16384;  // of a preview: 8 * 127 * in, in floats without rounding
+constexpr int kCodeWords = 16;               // entries of a table of preview_codes, one for each 4-bit code
+constexpr int64_t kCodeGroup = 8;            // codes whose entries add up to at most 255
+constexpr int64_t kMaxCodes = 2048;          // of a token: 257 groups would not fit 16 bits
 constexpr int kMaxInt16Input = 4095;         // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
 struct Kernels {
   const char* name;
+  // Whether `preview_codes` reads codes token by token, instead of code by code (body/code_sums_body.h).
+  bool codes_by_token;
 
   // ---- gemm, float32: y[r][n] = bias[n] + sum over k of x[r][k] * w[n][k], for r < rows, n < out, k < in.
   // Rows of x and y are x_stride and y_stride floats apart; y must not overlap x. `bias` [out] or null (zeros).
@@ -194,11 +199,20 @@ struct Kernels {
   void (*preview_int4)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
                        const float* x_scale, float* y, int64_t y_stride, float* top, int64_t top_stride, int64_t rows,
                        int64_t in, int64_t panels);
+
+  // Preview of `panels` panels of kPanel tokens from their 4-bit codes: y[r][n] = bias[n] + scale[n] * (base[r] +
+  // step[r] * float(sum over c < kCodeGroup * groups of tables[r][c][code c of token n])), and top[r][p] = the largest
+  // y of panel p (a NaN does not count). `codes` is laid out as body/code_sums_body.h says; a row's tables are
+  // kCodeWords bytes for each code, `table_stride` bytes apart, and the largest entries of a group add up to at most
+  // 255; at most kMaxCodes codes. Sums are exact, then two fused multiply-adds.
+  void (*preview_codes)(const uint8_t* codes, const float* scale, const float* bias, const uint8_t* tables,
+                        int64_t table_stride, const float* step, const float* base, float* y, int64_t y_stride,
+                        float* top, int64_t top_stride, int64_t rows, int64_t groups, int64_t panels);
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA
-// (scalar; avx2, avx512, avxvnni, avx512vnni; neon, neondot, neoni8mm). Throws std::invalid_argument for another name,
-// or a table that this machine cannot run.
+// (scalar; avx2, avx512, avxvnni, avx512vnni, avx512vbmi; neon, neondot, neoni8mm). Throws std::invalid_argument for
+// another name, or a table that this machine cannot run.
 const Kernels& kernels();
 // The table `name`, for tests; throws std::invalid_argument with the names that this machine can run.
 const Kernels& kernels(const char* name);

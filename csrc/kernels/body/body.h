@@ -25,6 +25,13 @@
 //                     stored (w + 128) or as w. A unit may also have prepare(x, n, to), which writes the n numbers of a
 //                     row to 2 n bytes, 8 for each group, that load_inputs then reads, and returns what sums start from
 //   dot_int8(total, w, x)   total + the dot products of 64 bytes, 4 to a lane, w stored as above; sum_ints
+//   load_words        16 unsigned numbers of 16 bits, as floats
+//   Codes             look-ups of 4-bit codes: kRows, the most rows of a block; kByToken, how codes are laid out; if
+//   false:
+//                     Bytes, a register of kBytes bytes; load, zero; low and high, the nibbles of each byte;
+//                     look_up(table, codes) in 16 bytes; add_bytes; add_words, of 16 bits; add_upper(total, x) = total
+//                     + the upper byte of each 16 bits of x; store 16-bit numbers, store_even(to, total, odd) total -
+//                     256 odd; if true: sums_of_panel, as code_sums_of_panel
 //   kBlockRows, kBlockVecs, kRowVecs   shape of the register blocks of a float gemm
 //
 // The order of operations must not depend on the registers, and the build forbids the compiler to fuse or reorder
@@ -259,6 +266,7 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
   }
 }
 
+#include "kernels/body/code_sums_body.h"
 #include "kernels/body/quantized_body.h"
 #include "kernels/body/quantized_preview_body.h"
 #include "kernels/body/selected_rows_body.h"
@@ -267,6 +275,7 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 constexpr Kernels make_table(const char* name) {
   return {
       .name = name,
+      .codes_by_token = Codes::kByToken,
       .gemm = gemm_kernel,
       .tanh = tanh_kernel,
       .sigmoid = sigmoid_kernel,
@@ -303,5 +312,6 @@ constexpr Kernels make_table(const char* name) {
       .sum_exp_in_panels = sum_exp_in_panels_kernel,
       .top_k = top_k_kernel,
       .preview_int4 = preview_int4_kernel,
+      .preview_codes = preview_codes_kernel,
   };
 }

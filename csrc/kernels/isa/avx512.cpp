@@ -8,6 +8,7 @@
 
 namespace {
 
+#include "kernels/isa/avx512_codes.h"
 #include "kernels/isa/avx512_lanes.h"
 
 // Without VNNI: even and odd bytes are widened to 16 bits, multiplied and added in pairs (vpmaddwd).

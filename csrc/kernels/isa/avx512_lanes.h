@@ -1,5 +1,5 @@
-// 16 lanes as one 512-bit register: the part that avx512.cpp and avx512vnni.cpp share. Included by each inside its
-// anonymous namespace, so that each has its own copy, compiled with its own flags.
+// 16 lanes as one 512-bit register: the part that avx512.cpp, avx512vnni.cpp and avx512vbmi.cpp share. Included by each
+// inside its anonymous namespace, so that each has its own copy, compiled with its own flags.
 
 constexpr int kBlockRows = 6;  // 6 x 4 accumulators and 4 weights of the 32 registers; broadcasts come from memory
 constexpr int kBlockVecs = 4;
@@ -148,4 +148,8 @@ inline void transpose_fours(Vec (&a)[4]) {
 inline void add_fours(float* p, Vec a) {
   const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
+}
+
+inline Vec load_words(const uint16_t* p) {
+  return to_floats(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 }

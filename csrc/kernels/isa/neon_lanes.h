@@ -316,3 +316,28 @@ struct Int16 : IntegerBlocks {
     });
   }
 };
+
+inline Vec load_words(const uint16_t* p) {
+  return quarters<Vec>([=](int i) { return vcvtq_f32_u32(vmovl_u16(vld1_u16(p + 4 * i))); });
+}
+struct Codes {
+  static constexpr bool kByToken = false;
+  using Bytes = uint8x16_t;
+  static constexpr int kBytes = 16, kRows = 8;
+  static Bytes load(const uint8_t* p) { return vld1q_u8(p); }
+  static Bytes zero() { return vdupq_n_u8(0); }
+  static Bytes low(Bytes x) { return vandq_u8(x, vdupq_n_u8(15)); }
+  static Bytes high(Bytes x) { return vshrq_n_u8(x, 4); }
+  static Bytes look_up(const uint8_t* table, Bytes codes) { return vqtbl1q_u8(vld1q_u8(table), codes); }
+  static Bytes add_bytes(Bytes a, Bytes b) { return vaddq_u8(a, b); }
+  static Bytes add_words(Bytes a, Bytes b) { return bytes(vaddq_u16(words(a), words(b))); }
+  static Bytes add_upper(Bytes total, Bytes x) { return bytes(vsraq_n_u16(words(total), words(x), 8)); }
+  static void store(uint16_t* to, Bytes x) { vst1q_u16(to, words(x)); }
+  static void store_even(uint16_t* to, Bytes total, Bytes odd) {
+    vst1q_u16(to, vsubq_u16(words(total), vshlq_n_u16(words(odd), 8)));
+  }
+
+ private:
+  static uint16x8_t words(Bytes x) { return vreinterpretq_u16_u8(x); }
+  static Bytes bytes(uint16x8_t x) { return vreinterpretq_u8_u16(x); }
+};

@@ -233,6 +233,57 @@ inline int32_t sum_ints(const Ints& a) {
   return total;
 }
 
+inline Vec load_words(const uint16_t* p) { SHARPBEAM_LANES(static_cast<float>(p[i])); }
+
+struct Codes {
+  static constexpr bool kByToken = false;
+  static constexpr int kBytes = 64, kRows = 1;
+  struct Bytes {
+    uint8_t byte[kBytes];
+  };
+  static Bytes load(const uint8_t* p) {
+    return each([=](int i) { return p[i]; });
+  }
+  static Bytes zero() { return {}; }
+  static Bytes low(const Bytes& x) {
+    return each([&](int i) { return x.byte[i] & 15; });
+  }
+  static Bytes high(const Bytes& x) {
+    return each([&](int i) { return x.byte[i] >> 4; });
+  }
+  static Bytes look_up(const uint8_t* table, const Bytes& codes) {
+    return each([&](int i) { return table[codes.byte[i]]; });
+  }
+  static Bytes add_bytes(const Bytes& a, const Bytes& b) {
+    return each([&](int i) { return a.byte[i] + b.byte[i]; });
+  }
+  static Bytes add_words(const Bytes& a, const Bytes& b) {
+    return words([&](int i) { return word(a, i) + word(b, i); });
+  }
+  static Bytes add_upper(const Bytes& total, const Bytes& x) {
+    return words([&](int i) { return word(total, i) + (word(x, i) >> 8); });
+  }
+  static void store(uint16_t* to, const Bytes& x) {
+    for (int i = 0; i < kBytes / 2; ++i) to[i] = word(x, i);
+  }
+  static void store_even(uint16_t* to, const Bytes& total, const Bytes& odd) {
+    store(to, words([&](int i) { return word(total, i) - 256 * word(odd, i); }));
+  }
+
+ private:
+  template <typename Byte>
+  static Bytes each(Byte value) {
+    Bytes out;
+    for (int i = 0; i < kBytes; ++i) out.byte[i] = static_cast<uint8_t>(value(i));
+    return out;
+  }
+  template <typename Word>
+  static Bytes words(Word value) {
+    return each([&](int i) { return value(i / 2) >> (i % 2 * 8); });
+  }
+  static uint16_t word(const Bytes& x, int i) { return static_cast<uint16_t>(x.byte[2 * i] + 256 * x.byte[2 * i + 1]); }
+};
+
 #undef SHARPBEAM_LANES
 
 #include "kernels/body/body.h"

@@ -11,7 +11,8 @@ from sharpbeam.options.schema import Schema, advanced_option, option
 
 Device = Literal["cpu", "cuda", "torch-cpu"]
 Isa = Literal[
-    "auto", "scalar", "avx2", "avx512", "avxvnni", "avx512vnni", "neon", "neondot", "neoni8mm", "profiled", "plain"
+    "auto", "scalar", "avx2", "avx512", "avxvnni", "avx512vnni", "avx512vbmi", "neon", "neondot", "neoni8mm",
+    "profiled", "plain",
 ]  # fmt: skip
 ComputeType = Literal["auto", "float32", "int16", "int8", "blas", "float16", "bfloat16"]
 COMPUTE_TYPES: tuple[ComputeType, ...] = ("float32", "int16", "int8")  # of our own kernels on a CPU
@@ -44,8 +45,8 @@ class MachineOptions(Schema):
     )
     isa: Isa = advanced_option(
         "auto",
-        "kernel table: auto, scalar; avx2, avx512, avxvnni or avx512vnni; neon, neondot or neoni8mm; SHARPBEAM_ISA "
-        "lowers the default",
+        "kernel table: auto, scalar; avx2, avx512, avxvnni, avx512vnni or avx512vbmi; neon, neondot or neoni8mm; "
+        "SHARPBEAM_ISA lowers the default",
         internal=("profiled", "plain"),
     )
     compute_type: ComputeType = option(
