@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.preview import Preview
-from sharpbeam.output_layers.registry import LayerInputs, find_output_layer
+from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, fits
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
 from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 from sharpbeam.types import Floats, Ids, Request
@@ -49,8 +50,13 @@ class MadeArtifacts:
     _preview: Preview | None = field(default=None, init=False)
 
     def read(self, name: str) -> Any:
-        """The artifact by its name."""
-        return getattr(self, name)()
+        """The artifact by its name: one of those below, or one that is fitted to hidden vectors alone."""
+        own = getattr(self, name, None)
+        if own is not None:
+            return own()
+        return getattr(import_module(f"sharpbeam.fit.{fits()[name]}"), f"find_{name}")(
+            self.weight, self.bias, self._samples()
+        )
 
     def has(self, name: str) -> bool:
         """All of them, but for the test of a shortlist."""

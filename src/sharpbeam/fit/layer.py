@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sharpbeam.errors import OptionError, nearest
-
-FITS = {  # by layer: the module and the function that fits it
-    "preview": ("preview.job", "fit_preview"),
-    "screen": ("screen.job", "fit_screen"),
-    "shortlist": ("shortlist.job", "fit_shortlist"),
-}
+from sharpbeam.output_layers.registry import fits
 
 
 class LayerFit(Protocol):
@@ -34,8 +29,8 @@ def fit_layer(layer: str, model: str | Path, **options: Any) -> LayerFit:
     confidence; `machine` is a MachineOptions, and `progress` is called with reports. Raises a SharpbeamError, and
     writes nothing, for wrong options, files that cannot be read, and a fidelity that is not reached.
     """
-    if layer not in FITS:
-        raise OptionError(f"layer is {layer!r}; it must be {' or '.join(FITS)}.{nearest(layer, FITS)}")
-    module, name = FITS[layer]
-    fit: LayerFit = getattr(import_module(f"sharpbeam.fit.{module}"), name)(model, **options)
+    modules = fits()
+    if layer not in modules:
+        raise OptionError(f"layer is {layer!r}; it must be {' or '.join(modules)}.{nearest(layer, modules)}")
+    fit: LayerFit = getattr(import_module(f"sharpbeam.fit.{modules[layer]}"), f"fit_{layer}")(model, **options)
     return fit

@@ -67,6 +67,8 @@ class LayerEntry:
     """Artifacts that it reads where they are there."""
     on_gpu: bool = False
     """Whether `sharpbeam.gpu` has it too."""
+    fit: str = ""
+    """The module of `sharpbeam.fit` with its function fit_NAME; empty if nothing is fitted."""
 
 
 def _own(module: str) -> Callable[[LayerInputs], OutputLayer]:
@@ -83,13 +85,24 @@ _LAYERS = {
     "exact": LayerEntry(_own("exact"), "every token in float32", on_gpu=True),
     "scan": LayerEntry(_own("scan"), "the same top tokens, proven, from int8 scores of all tokens"),
     "preview": LayerEntry(
-        _own("preview"), "the same, proven, from 4-bit previews of all tokens (fit preview)", ("preview",)
+        _own("preview"),
+        "the same, proven, from 4-bit previews of all tokens (fit preview)",
+        ("preview",),
+        fit="preview.job",
     ),
     "screen": LayerEntry(
-        _own("screen"), "the tokens that the row's cluster needs (fit screen)", ("screen",), on_gpu=True
+        _own("screen"),
+        "the tokens that the row's cluster needs (fit screen)",
+        ("screen",),
+        on_gpu=True,
+        fit="screen.job",
     ),
     "shortlist": LayerEntry(
-        _own("shortlist"), "likely translations of the source (fit shortlist)", ("shortlist",), ("shortlist_test",)
+        _own("shortlist"),
+        "likely translations of the source (fit shortlist)",
+        ("shortlist",),
+        ("shortlist_test",),
+        fit="shortlist.job",
     ),
 }
 ARTIFACTS = {"preview": "preview", "screen": "screen", "shortlist": "shortlist", "shortlist_test": "shortlist"}
@@ -131,6 +144,11 @@ def output_layers(artifacts: Collection[str] | None = None) -> tuple[str, ...]:
 def summaries() -> dict[str, str]:
     """The summary of each registered layer, for --help."""
     return {name: entry.summary for name, entry in _LAYERS.items()}
+
+
+def fits() -> dict[str, str]:
+    """The module of `sharpbeam.fit` that fits each layer, of those that are fitted."""
+    return {name: entry.fit for name, entry in _LAYERS.items() if entry.fit}
 
 
 def find_output_layer(name: str) -> LayerEntry:
