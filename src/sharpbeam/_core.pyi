@@ -103,6 +103,40 @@ class SuppressedLayer(OutputLayer):
 class LayerByLanguage(OutputLayer):
     def __init__(self, per: str, scopes: Sequence[str], layers: Sequence[OutputLayer]) -> None: ...
 
+class LookupLayer(RowLayer):
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        basis: Floats,
+        shift: Floats,
+        center: Floats,
+        words: Floats,
+        lengths: Ids,
+        codes: Ids,
+        scale: Floats,
+        offset: Floats,
+        deviation: Floats,
+        deviations: float,
+        depth: float,
+        near: float,
+        far: float,
+        spread: float,
+        isa: str = "auto",
+    ) -> None: ...
+    def topk_details(
+        self,
+        hidden: Floats,
+        k: int,
+        normalize: bool = True,
+        request: Ids | None = None,
+        score: Scores | None = None,
+        width: int = 1,
+        eos: int = -1,
+        floor: Floats | None = None,
+    ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
+    def normalizers(self, hidden: Floats, depth: float, near: float, far: float) -> tuple[Floats, Floats]: ...
+
 class PreviewLayer(RowLayer):
     def __init__(
         self,

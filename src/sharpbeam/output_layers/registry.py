@@ -90,6 +90,9 @@ _LAYERS = {
         ("preview",),
         fit="preview.job",
     ),
+    "lookup": LayerEntry(
+        _own("lookup"), "nearly the same, measured, by look-up of 4-bit codes (fit lookup)", ("lookup",), fit="lookup"
+    ),
     "screen": LayerEntry(
         _own("screen"),
         "the tokens that the row's cluster needs (fit screen)",
@@ -105,7 +108,7 @@ _LAYERS = {
         fit="shortlist.job",
     ),
 }
-ARTIFACTS = {"preview": "preview", "screen": "screen", "shortlist": "shortlist", "shortlist_test": "shortlist"}
+ARTIFACTS = {name: name for name in ("preview", "lookup", "screen", "shortlist")} | {"shortlist_test": "shortlist"}
 """The fitted artifacts, each with the module that declares it."""
 OLD_NAMES = {
     "certified": "preview",

@@ -1,0 +1,292 @@
+"""The preview of an output layer, fitted to hidden vectors in seconds, without labelled text.
+
+With S the second moment of the hidden vectors about their mean, W the output matrix without its mean row, and U the
+eigenvectors of S^1/2 W'W S^1/2, hidden vectors have the coordinates U' S^-1/2 h, and rows U' S^1/2 w. The bits of all
+codes are dealt to coordinates as rate-distortion theory has it, half the logarithm of the variance, and neighbours
+with four bits altogether make a group; k-means finds its 16 words.
+
+Rounding shrinks a token: the words are nearer to the mean than it is, by just what a row that agrees with the token
+would see. A scale for each token, its square over its product with its words, makes the error independent of that.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sharpbeam.decoding.loading import find_model, load_model
+from sharpbeam.errors import OptionError
+from sharpbeam.fit.preview.job import collected
+from sharpbeam.fit.progress import Listener, Reporter
+from sharpbeam.fit.texts import texts_or_sample
+from sharpbeam.models.registry import architecture_of
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.schema import require
+from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.lookup import WORDS, Lookup, LookupLayer, Normalizer
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.storage.model_folder import read_config
+from sharpbeam.types import Floats, Ids
+
+Doubles = NDArray[np.float64]
+Places = NDArray[np.intp]
+RIDGE = 0.02  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
+SHARE = 4  # coordinates for a code, on average: with 4 bits an eighth of int8's bytes
+GROUP, MOST_CODES = 8, 2048  # codes that share a range, and of a token: kernels/table.h
+BITS = 4.0  # of a code
+TRAINED, ROUNDS = 8192, 12  # rows that words are found on, and rounds of k-means
+MOMENT = 65_536  # rows that the second moment of the matrix is taken of
+AT_ONCE = 8192  # rows that are encoded together
+MOST_SCALE = 4.0
+CALIBRATED = 512  # hidden vectors for the normalizer
+DEPTH = 1.0  # of a normalizer's exact tokens
+STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
+LEAST_SHARE = 1e-6  # of the others: float32 has no less
+VECTORS = 6000
+REQUESTS, TIMED = (1, 8), 50  # at a time, and steps, that gains are measured with
+
+
+def find_lookup(weight: Floats, bias: Floats, samples: Floats) -> Lookup:
+    """The preview of the output layer `weight` [V, D], `bias` [V], fitted to hidden vectors `samples` [N, D].
+
+    Raises OptionError unless N >= 2.
+    """
+    width = weight.shape[1]
+    if samples.ndim != 2 or samples.shape[1] != width or len(samples) < 2:
+        raise OptionError(f"samples has the shape {list(samples.shape)}; it must be [at least 2, {width}].")
+    mean = samples.mean(axis=0, dtype=np.float64)
+    center = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
+    some = np.linspace(0, len(weight) - 1, min(MOMENT, len(weight))).astype(np.intp)
+    to_hidden, to_rows, variances = _coordinates(weight[some] - center, samples - mean.astype(np.float32))
+    groups = _groups(variances)
+    order, lengths = np.concatenate(groups), np.array([len(group) for group in groups], np.int32)
+    basis, to_rows = np.ascontiguousarray(to_hidden[order]), np.ascontiguousarray(to_rows[:, order])
+    trained = np.linspace(0, len(weight) - 1, min(TRAINED, len(weight))).astype(np.intp)
+    words = _words((weight[trained] - center) @ to_rows, lengths)
+    shift = (-basis.astype(np.float64) @ mean).astype(np.float32)
+    encoded = _encoded(weight, center, to_rows, words, lengths)
+    offset = bias + ((weight - center) @ mean.astype(np.float32)).astype(np.float32)
+    preview = Lookup(basis, shift, center, words, lengths, *encoded[:2], offset, encoded[2])
+    held = np.ascontiguousarray(samples[:: max(1, len(samples) // CALIBRATED)], np.float32)
+    return replace(preview, normalizer=_calibrated(weight, bias, preview, held))
+
+
+def _coordinates(rows: Floats, spread: Floats) -> tuple[Floats, Floats, Doubles]:
+    """The maps of hidden vectors [D, D] and of rows [D, D], and the variance of the rows' coordinates [D], falling."""
+    width = rows.shape[1]
+    moment = (spread.T @ spread).astype(np.float64) / len(spread)
+    moment += (RIDGE * np.trace(moment) / width or 1.0) * np.eye(width)
+    square = (rows.T @ rows).astype(np.float64) / len(rows)
+    sizes, directions = np.linalg.eigh(moment)
+    root, inverse = directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T
+    values, vectors = np.linalg.eigh(root @ square @ root)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    largest = max(float(values[0]), 1e-30)
+    return (
+        (vectors.T @ inverse).astype(np.float32),
+        (root @ vectors).astype(np.float32),
+        np.maximum(values / largest, 1e-12),
+    )
+
+
+def _groups(variances: Doubles) -> list[Places]:
+    """The coordinates of each code, by its share of the bits, in an order that gives each eight a like range."""
+    width = len(variances)
+    codes = min(width, MOST_CODES, -(-width // (SHARE * GROUP)) * GROUP)
+    low, high = np.log2(variances[-1]) - 2 * BITS, np.log2(variances[0])
+    for _ in range(60):  # the distortion at which all coordinates need as many bits as there are
+        level = (low + high) / 2
+        bits = np.clip((np.log2(variances) - level) / 2, 0.0, BITS)
+        low, high = (level, high) if bits.sum() > BITS * codes else (low, level)
+    total, ends, first = np.cumsum(bits), [], 0
+    for code in range(codes):  # as many as have its share of the bits that are left
+        before = total[first - 1] if first else 0.0
+        share = (total[-1] - before) / (codes - code)
+        end = first + 1 + int(np.searchsorted(total[first + 1 :] - before - bits[first + 1 :] / 2, share, "right"))
+        first = min(max(end, first + 1), width - (codes - code - 1)) if code < codes - 1 else width
+        ends.append(first)
+    groups: list[Places] = [np.arange(a, b, dtype=np.intp) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    groups.sort(key=lambda group: -float(variances[group].sum()))
+    eighth = codes // GROUP
+    if codes % GROUP:
+        return groups
+    parts = [groups[i * eighth : (i + 1) * eighth][:: 1 if i % 2 == 0 else -1] for i in range(GROUP)]
+    return [part[i] for i in range(eighth) for part in parts]
+
+
+def _words(rows: Floats, lengths: Ids) -> Floats:
+    """The words [16, D] of groups of `lengths` coordinates, by k-means over `rows` [N, D]."""
+    words = np.zeros((WORDS, rows.shape[1]), np.float32)
+    for group in _slices(lengths):
+        own = np.ascontiguousarray(rows[:, group])
+        best = own[np.argsort(own[:, own.var(axis=0).argmax()], kind="stable")]
+        found = np.stack(
+            [part.mean(axis=0) for part in np.array_split(best, WORDS)]
+            if len(best) >= WORDS
+            else [best[i % len(best)] for i in range(WORDS)]
+        )
+        for round_ in range(ROUNDS):
+            members = (_nearest(own, found)[:, None] == np.arange(WORDS)).astype(np.float32)
+            count = members.sum(axis=0)
+            means = (members.T @ own) / np.maximum(count, 1.0)[:, None]
+            empty = count == 0
+            if round_ < ROUNDS - 1 and empty.any():  # a word without rows takes one that is far from its own
+                far = np.argsort(-((own - means[members.argmax(axis=1)]) ** 2).sum(axis=1))[: int(empty.sum())]
+                means[np.flatnonzero(empty)[: len(far)]] = own[far]
+            found = means
+        words[:, group] = found
+    return words
+
+
+def _nearest(rows: Floats, words: Floats) -> Places:
+    """The nearest of `words` [16, n] to each of `rows` [N, n]."""
+    nearest: Places = (rows @ words.T - 0.5 * (words**2).sum(axis=1)).argmax(axis=1)
+    return nearest
+
+
+def _slices(lengths: Ids) -> Iterator[slice]:
+    ends = np.cumsum(lengths).tolist()
+    return (slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _encoded(
+    weight: Floats, center: Floats, to_rows: Floats, words: Floats, lengths: Ids
+) -> tuple[Ids, Floats, Floats]:
+    """The codes [V, ceil(M / 8)] of all tokens, their scale [V] and the deviation of what is left [V]."""
+    codes = np.zeros((len(weight), -(-len(lengths) // 8)), np.uint32)
+    scale, deviation = np.ones(len(weight), np.float32), np.zeros(len(weight), np.float32)
+    for first in range(0, len(weight), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        rows = (weight[some] - center).astype(np.float32) @ to_rows
+        near = np.empty_like(rows)
+        for code, group in enumerate(_slices(lengths)):
+            nearest = _nearest(rows[:, group], words[:, group])
+            near[:, group] = words[nearest, group]
+            codes[some, code // 8] |= nearest.astype(np.uint32) << np.uint32(code % 8 * 4)
+        square, product = (rows**2).sum(axis=1), (rows * near).sum(axis=1)
+        scale[some] = np.divide(square, product, out=scale[some], where=product > square / MOST_SCALE)
+        deviation[some] = np.linalg.norm(rows - scale[some, None] * near, axis=1)
+    return codes.view(np.int32), scale, deviation
+
+
+def _calibrated(weight: Floats, bias: Floats, preview: Lookup, samples: Floats) -> Normalizer:
+    """The normalizer with the least square error on `samples` [N, D], and what it states."""
+    layer, exact = LookupLayer.build(weight, bias, preview), ExactLayer.build(weight, bias)
+    wanted = exact.unnormalized().topk(samples, 1).log_prob[:, 0].astype(np.float64)
+    wanted -= exact.topk(samples, 1).log_prob[:, 0]
+    sums = [
+        np.exp(layer.totals(samples, Normalizer(DEPTH, near, far))[0].astype(np.float64) - wanted)
+        for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+    ]  # as shares of the true sums
+    parts = np.stack([sums[1] - sums[0], sums[2] - sums[0]], axis=1)
+    near, far = np.maximum(np.linalg.lstsq(parts, 1.0 - sums[0], rcond=None)[0], 1e-3).tolist()
+    total, share = layer.totals(samples, Normalizer(DEPTH, near, far))
+    counts = share > LEAST_SHARE
+    error = np.abs(total[counts] - wanted[counts]) / np.sqrt(share[counts])
+    spread = SAFETY * float(np.quantile(error, STATED)) if len(error) else 1.0
+    return Normalizer(DEPTH, near, far, spread)
+
+
+def gains_of(weight: Floats, bias: Floats, preview: Lookup, samples: Floats) -> dict[str, float]:
+    """Times that the preview is faster than a scan on this machine, a single request and a batch.
+
+    "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
+    of 5.
+    """
+    layer, scan = LookupLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
+
+    def gain(width: int, *, normalize: bool = True) -> float:
+        return geometric_mean(_step_gain(layer, scan, samples, width, n, normalize=normalize) for n in REQUESTS)
+
+    return {"greedy": gain(1, normalize=False), "scores": gain(1), "beam": gain(5)}
+
+
+def _step_gain(
+    layer: LookupLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, *, normalize: bool
+) -> float:
+    """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
+
+    By the thread's processor time, medians of interleaved calls. Without `normalize` both find tokens only.
+    """
+    rows = width * requests
+    score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
+    k = min(1 if width == 1 else 2 * width, layer.vocab_size)
+    spent: tuple[list[int], list[int]] = [], []
+    for step in range(TIMED):
+        at = (step * rows) % max(1, len(samples) - rows)
+        hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
+        began = time.thread_time_ns()
+        scan.native.topk_details(hidden, k, normalize)
+        between = time.thread_time_ns()
+        layer.native.topk_details(hidden, k, normalize, request, score, width)
+        spent[0].append(between - began)
+        spent[1].append(time.thread_time_ns() - between)
+    return median(spent[0]) / max(1.0, median(spent[1]))
+
+
+@dataclass(frozen=True)
+class LookupFit:
+    """The outcome of a fit."""
+
+    folder: Path  # the model's, which the preview was written to
+    preview: Lookup
+    vectors: int  # that it was fitted to
+    sample: bool  # whether they are of the sample sentences of the package
+    gains: Mapping[str, float]  # times that the preview was faster than a scan here, as `gains_of` has them
+
+    def summary(self) -> str:
+        """The outcome for people."""
+        text = "sample sentences" if self.sample else "the text"
+        gains = ", ".join(f"{name} {times:.1f}" for name, times in self.gains.items())
+        share = 4 * self.preview.codes.shape[1] / self.preview.words.shape[1]
+        return (
+            f"{self.folder}: preview fitted to {self.vectors} hidden vectors of {text}.\nIt reads {share:.1%} of the "
+            f"bytes of an int8 scan. Times as fast as one here: {gains}."
+        )
+
+
+def fit_lookup(
+    model: str | Path,
+    text: str | Path | Sequence[str | Path] = (),
+    *,
+    vectors: int = VECTORS,
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    progress: Listener | None = None,
+) -> LookupFit:
+    """Fit the preview of a model's output layer, for `output_layer="lookup"`.
+
+    `text` names files with one source sentence a line (.gz too; a language model reads it); those of a multilingual
+    model with their direction, as "de-en=news.de". Without text the sample sentences of the package are taken.
+    `vectors` hidden vectors are taken. Takes seconds.
+
+    Raises OptionError for options that do not fit, ModelError for a model that cannot be read, InputError for text that
+    cannot be read, OutputError for a folder that cannot be written to.
+    """
+    require(vectors >= 100, "vectors", vectors, "100 or more")
+    names = [str(one) for one in ([text] if isinstance(text, str | Path) else text)]
+    folder, report = find_model(str(model)), Reporter(progress)
+    task = architecture_of(read_config(folder)).task
+    if not names and task == "language":
+        raise OptionError("text is empty; a language model needs a file of text to read: --text FILE.")
+    loaded = load_model(folder, machine, task)
+    weight, bias = loaded.model.output()
+    parts = []
+    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
+        texts = texts_or_sample(loaded, names)
+        for i, (direction, lines) in enumerate(texts):
+            count = -(-vectors // len(texts))
+            with report.stage("collecting", count, "vectors") as advance:
+                parts.append(collected(loaded, lines, count, Path(work) / str(i), direction, advance)["hidden"])
+    samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
+    report.note(f"fitting to {len(samples)} hidden vectors")
+    preview = find_lookup(weight, bias, samples)
+    gains = gains_of(weight, bias, preview, samples)
+    loaded.artifacts.save("lookup", preview, {"gains": gains, "vectors": len(samples), "sample": not names})
+    return LookupFit(folder, preview, len(samples), not names, gains)

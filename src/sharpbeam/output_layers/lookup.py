@@ -1,0 +1,129 @@
+"""The preview: logits of all tokens by look-up of 4-bit codes, an eighth of the bytes of an int8 scan.
+
+Hidden vectors and rows of the output matrix are written in coordinates in which hidden vectors are independent and of
+variance 1, and the rows' variance falls from the first to the last. Groups of coordinates, short where the variance is
+large, have 16 code words each, and a token's code is the nearest word of each group. A row makes a table of its dot
+products with the words, and adds up its entries for all tokens, 32 or 64 at a time. csrc/output/lookup.h has the sums.
+
+A token takes its exact logit unless it is `DEVIATIONS` standard deviations of its own error below what counts. That is
+measured, not proven: docs/lab/previews.md has how often a row lost a token, on text unlike that of the fit. With
+`fidelity` 1 the layer is the scan, which has a proof: a bound of these codes would leave a quarter of all tokens.
+
+The normalizer is exact for the tokens that were taken, an estimate for the others, and states its error: where that
+could change a decision, beam search computes the exact one. Greedy search without scores needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sharpbeam import _core
+from sharpbeam.output_layers.artifact import Arrays, Artifact, Spec, Stored, check_fidelity
+from sharpbeam.output_layers.interface import OutputLayer
+from sharpbeam.output_layers.native import NativeNormalizing
+from sharpbeam.output_layers.registry import LayerInputs
+from sharpbeam.types import Floats, Ids
+
+WORDS = 16  # code words of a group of coordinates
+DEVIATIONS = 6.0
+LARGEST = 1e12  # of all numbers
+FIDELITY = 1 - 1e-6  # measured with so many deviations
+
+
+@dataclass(frozen=True)
+class Normalizer:
+    """How the sum over all tokens is estimated: csrc/output/lookup.h, LookupNormalizer."""
+
+    depth: float = 0.0
+    near: float = 1.0
+    far: float = 1.0
+    spread: float = float("inf")  # of the stated error
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A fitted preview. A hidden vector h has the coordinates `basis @ h + shift`."""
+
+    basis: Floats  # [D, D]
+    shift: Floats  # [D]
+    center: Floats  # [D] the mean row of the matrix
+    words: Floats  # [16, D] the code words of all groups next to each other
+    lengths: Ids  # [M] coordinates of each group
+    codes: Ids  # [V, ceil(M / 8)] of each token, eight in a number, the first in its low bits
+    scale: Floats  # [V] by which a token's words are multiplied
+    offset: Floats  # [V] its logit at the mean hidden vector, without the center's
+    deviation: Floats  # [V] standard deviation of its error over the vectors of the fit
+    normalizer: Normalizer = Normalizer()
+
+
+_ARRAYS: Spec = {
+    "basis": ("f4", ("D", "D")),
+    "shift": ("f4", ("D",)),
+    "center": ("f4", ("D",)),
+    "words": ("f4", (WORDS, "D")),
+    "lengths": ("i4", ("M",)),
+    "codes": ("i4", ("V", "N")),
+    "scale": ("f4", ("V",)),
+    "offset": ("f4", ("V",)),
+    "deviation": ("f4", ("V",)),
+    "normalizer": ("f8", (4,)),
+}
+
+
+def _read(stored: Stored) -> Lookup:
+    """The preview in its files."""
+    arrays: dict[str, Any] = stored.checked(_ARRAYS)
+    for name, values in arrays.items():
+        least = 0.0 if name in ("scale", "deviation", "normalizer") else -LARGEST
+        sound = values.dtype.kind != "f" or bool(((values >= least) & (values <= LARGEST)).all())
+        stored.require(sound, f"{name} must be from {least:g} to {LARGEST:g}")
+    numbers = arrays.pop("normalizer")
+    return Lookup(**arrays, normalizer=Normalizer(*numbers.tolist()))
+
+
+def _write(preview: Lookup) -> tuple[Arrays, Mapping[str, Any]]:
+    arrays = {name: getattr(preview, name) for name in _ARRAYS}
+    arrays["normalizer"] = np.array(list(vars(preview.normalizer).values()))
+    return arrays, {}
+
+
+ARTIFACTS = {"lookup": Artifact("lookup", 1, "lookup", "", _read, _write)}
+
+
+class LookupLayer(NativeNormalizing[_core.LookupLayer]):
+    """The exact layer's logits of the tokens that the codes leave, and an estimated normalizer."""
+
+    @classmethod
+    def build(
+        cls, weight: Floats, bias: Floats, preview: Lookup, isa: str = "auto", *, deviations: float = DEVIATIONS
+    ) -> LookupLayer:
+        """Preview the output matrix [V, D] with its bias [V], both float32 and C-contiguous.
+
+        The matrix is shared and must not be written to afterwards. Raises ValueError for arrays that do not fit, for
+        values that are not finite or above 1e12, and for an `isa` that this machine cannot run.
+        """
+        p, n = preview, preview.normalizer
+        arrays = (p.basis, p.shift, p.center, p.words, p.lengths, p.codes, p.scale, p.offset, p.deviation)
+        return cls(_core.LookupLayer(weight, bias, *arrays, deviations, n.depth, n.near, n.far, n.spread, isa=isa))
+
+    def totals(self, hidden: Floats, n: Normalizer) -> tuple[Floats, Floats]:
+        """The normalizer [R] of each row of `hidden` [R, D] by another choice, and its estimated share."""
+        return self.native.normalizers(hidden, n.depth, n.near, n.far)
+
+    def counts(self, hidden: Floats, k: int = 1) -> dict[str, int]:
+        """The rows of `hidden` [R, D], their tokens with exact logits, and rows without any or with all."""
+        return self.native.topk_details(hidden, k, False)[3]
+
+
+def build_layer(inputs: LayerInputs) -> OutputLayer:
+    """The layer of a model's preview; with fidelity 1 its scan. Raises ModelError if there is no preview."""
+    preview: Lookup = inputs.artifacts.read("lookup")
+    fidelity = inputs.options.fidelity
+    if fidelity == 1:
+        return inputs.layer("scan")
+    check_fidelity("lookup", fidelity, FIDELITY)
+    return LookupLayer.build(inputs.weight, inputs.bias, preview, inputs.isa)
