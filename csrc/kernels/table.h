@@ -51,7 +51,7 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 constexpr int64_t panels_of(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
 constexpr int64_t packed_size(int64_t in, int64_t out) { return round_up(out, kPanel) * in; }
 
-constexpr int kInt8Group = 4;   // neighbours along K that an int8 gemm multiplies at a time
+constexpr int kInt8Group = 4;   // neighbors along K that an int8 gemm multiplies at a time
 constexpr int kInt16Group = 2;  // the same of an int16 gemm
 constexpr int64_t padded_int8(int64_t in) { return round_up(in, kInt8Group); }
 constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }

@@ -47,10 +47,10 @@ struct PreviewLayer::Row {
 };
 
 PreviewLayer::PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view,
-                           Normaliser normaliser, bool estimates, const Kernels& table)
+                           Normalizer normalizer, bool estimates, const Kernels& table)
     : matrix_(weight, bias.get(), vocab, dim, table),
       preview_(matrix_, view),
-      normaliser_(normaliser),
+      normalizer_(normalizer),
       estimates_(estimates),
       exact_(std::move(weight), std::move(bias), vocab, dim, table, true) {
   release_pages(matrix_.row(0), matrix_.row(vocab));
@@ -120,20 +120,20 @@ int64_t PreviewLayer::reaching(const Row& row, float bar) const {
   return std::remove_if(left, left + found, [&](int32_t place) { return preview_.token(place) < 0; }) - left;
 }
 
-void PreviewLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts& counts) const {
+void PreviewLayer::estimate(Row& row, const Normalizer& normalizer, ProvenCounts& counts) const {
   Scratch& mine = scratch();
   const Kernels& table = matrix_.table();
   const auto take_exact = [&] { row.total = matrix_.log_total(row.hidden, mine.exact.get()), row.error = 0.0f; };
   if (!row.sound() || !row.bound.usual) return take_exact();
-  const float best = static_cast<float>(row.best - row.bound.shift), share = normaliser.share;
+  const float best = static_cast<float>(row.best - row.bound.shift), share = normalizer.share;
   float* tops = mine.best.get();
   std::copy_n(row.top, preview_.panels(), tops);
   int32_t *left = reserved(mine.left, preview_.places() + kLanes), *panels = mine.panel.data();
   int64_t refined = 0, opened = 0;
-  preview_.for_each_level(table, row.bound, row.top, share, best - normaliser.summed, panels,
+  preview_.for_each_level(table, row.bound, row.top, share, best - normalizer.summed, panels,
                           [&](const int32_t* some, int64_t count, const PreviewBound::Edge& edge) {
                             refined += preview_.find_in_panels(table, edge, some, count, row.preview, share,
-                                                               best - normaliser.refined, left + refined);
+                                                               best - normalizer.refined, left + refined);
                             opened += count;
                           });
   counts.refined += refined;
@@ -144,23 +144,23 @@ void PreviewLayer::estimate(Row& row, const Normaliser& normaliser, ProvenCounts
   const double summed = table.sum_exp_in_panels(row.preview, top, panels, opened);
   for (int64_t i = 0; i < refined; ++i) row.preview[left[i]] = kept[i];
   for (int64_t i = 0; i < opened; ++i) tops[panels[i]] = kNever;
-  const double known = refined_total(row, normaliser, refined, counts), shift = row.bound.shift - known;
-  const double others = normaliser.near * summed * std::exp(top + shift) +
-                        normaliser.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
+  const double known = refined_total(row, normalizer, refined, counts), shift = row.bound.shift - known;
+  const double others = normalizer.near * summed * std::exp(top + shift) +
+                        normalizer.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
   row.total = static_cast<float>(known + std::log1p(others));
   if (!(row.total >= row.best && row.total <= kMostTotal)) return take_exact();  // a preview is too far off
   const double rest = std::max(0.0, -std::expm1(static_cast<double>(row.best) - row.total)) + kLeastRest;
-  row.error = above(normaliser.spread * others / (1.0 + others) + normaliser.unsure * std::sqrt(std::sqrt(rest)));
+  row.error = above(normalizer.spread * others / (1.0 + others) + normalizer.unsure * std::sqrt(std::sqrt(rest)));
 }
 
-double PreviewLayer::refined_total(const Row& row, const Normaliser& normaliser, int64_t count,
+double PreviewLayer::refined_total(const Row& row, const Normalizer& normalizer, int64_t count,
                                    ProvenCounts& counts) const {
   Scratch& mine = scratch();
   float* near = mine.near.get();
   preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), count, near,
                   mine.slack.get());
   // The very best ones must be nearer.
-  const float shift = static_cast<float>(row.bound.shift), bar = row.best - normaliser.exact;
+  const float shift = static_cast<float>(row.bound.shift), bar = row.best - normalizer.exact;
   int64_t exact = 0;
   for (int64_t i = 0; i < count; ++i) {
     near[i] += shift;
@@ -206,23 +206,23 @@ void PreviewLayer::set_floors(Row* row, int64_t first, int64_t rows, const Layer
       [&](int64_t r, double floor) { row[r].floor = floor; });
 }
 
-void PreviewLayer::rank_row(const Row& row, int64_t k, bool normalise, float* log_prob, int32_t* token,
+void PreviewLayer::rank_row(const Row& row, int64_t k, bool normalize, float* log_prob, int32_t* token,
                             ProvenCounts& counts) const {
   Scratch& mine = scratch();
   ++counts.rows;
   const auto all = [&] {
     ++counts.whole;
     if (!row.sound()) {
-      matrix_.rank_all(row.hidden, normalise, k, mine.exact.get(), log_prob, token);
+      matrix_.rank_all(row.hidden, normalize, k, mine.exact.get(), log_prob, token);
       return;
     }
     std::iota(mine.token.begin(), mine.token.begin() + vocab(), 0);
     matrix_.all_logits(row.hidden, mine.exact.get());
     rank_log_probs(matrix_.table(), mine.exact.get(), mine.token.data(), vocab(), row.total, k, log_prob, token);
   };
-  // The estimate of a normaliser may be a little below the best logit, but no token is likelier than 1.
+  // The estimate of a normalizer may be a little below the best logit, but no token is likelier than 1.
   const auto clamp = [&](int64_t count) {
-    for (int64_t i = 0; normalise && i < count; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
+    for (int64_t i = 0; normalize && i < count; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
   };
   if (!row.sound()) return all();
   // In logits. The bar of a beam's floor is a little lower than it is: sums of scores are rounded.
@@ -264,7 +264,7 @@ void PreviewLayer::rank_row(const Row& row, int64_t k, bool normalise, float* lo
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 
-void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float* log_prob, int32_t* token,
+void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token,
                         float* totals, ProvenCounts& counts) const {
   check_k(k, vocab());
   const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
@@ -272,7 +272,7 @@ void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float*
   for_each_block_of_rows(rows.hidden, rows.rows, rows.request, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], seeds);
-      if (normalise) estimate(row[r], normaliser_, counts);
+      if (normalize) estimate(row[r], normalizer_, counts);
       if (totals != nullptr) totals[first + r] = row[r].total;
       rows.note(first + r, row[r].total, row[r].error);
     }
@@ -282,32 +282,32 @@ void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalise, float*
     }
     for (int64_t r = 0; r < count; ++r) {
       const int64_t at = (first + r) * k;
-      rank_row(row[r], k, normalise, log_prob + at, token + at, counts);
+      rank_row(row[r], k, normalize, log_prob + at, token + at, counts);
     }
   });
 }
 
-void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool normalise, float* log_prob) const {
+void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
-  if (!normalise) return;
+  if (!normalize) return;
   ProvenCounts counts;
   for_each_block_of_rows(rows.hidden, rows.rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      estimate(row[r], normaliser_, counts);
+      estimate(row[r], normalizer_, counts);
       log_prob[first + r] = std::min(log_prob[first + r] - row[r].total, 0.0f);
       rows.note(first + r, row[r].total, row[r].error);
     }
   });
 }
 
-void PreviewLayer::totals(const float* hidden, int64_t rows, const Normaliser& normaliser, float* totals,
+void PreviewLayer::totals(const float* hidden, int64_t rows, const Normalizer& normalizer, float* totals,
                           ProvenCounts& counts) const {
   for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
       if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      estimate(row[r], normaliser, counts);
+      estimate(row[r], normalizer, counts);
       totals[first + r] = row[r].total;
     }
   });

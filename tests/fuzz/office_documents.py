@@ -162,7 +162,7 @@ def open_text(draw: random.Random, say: Say) -> bytes:
 
 
 def _joined(runs: Iterator[tuple[str, Any]]) -> list[Any]:
-    """Neighbours of one format as one, without spaces, which may be on either side of a border."""
+    """Neighbors of one format as one, without spaces, which may be on either side of a border."""
     written = ((text, form) for text, form in runs if text.strip())
     return [("".join("".join(text for text, _ in own).split()), form) for form, own in groupby(written, _form)]
 

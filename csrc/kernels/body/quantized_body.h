@@ -111,8 +111,8 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
                            int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows, int64_t in,
                            int64_t out) {
   constexpr int64_t kMaxRows = 192;  // whose start sums are kept at a time
-  constexpr int64_t kNumber = sizeof(Number), kNeighbours = sharpbeam::kInt8Group / kNumber;
-  const int64_t blocks = (in + kNeighbours - 1) / kNeighbours;
+  constexpr int64_t kNumber = sizeof(Number), kNeighbors = sharpbeam::kInt8Group / kNumber;
+  const int64_t blocks = (in + kNeighbors - 1) / kNeighbors;
   const int64_t bytes = kPanel * blocks * sharpbeam::kInt8Group;  // of a panel
   const int64_t x_bytes = kPrepares<Unit> ? blocks * kInputGroup<Unit> : x_stride * kNumber;
   const int64_t fitting = kPrepares<Unit> && kMaxRows * x_bytes > kSpace ? kSpace / x_bytes : kMaxRows;
