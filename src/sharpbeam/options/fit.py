@@ -54,9 +54,9 @@ class ScreenOptions(Schema):
 
     def resolved(self, language: bool, vocab: int) -> ScreenOptions:
         """With the top_k that 0 stands for; raises OptionError for more tokens than the `vocab` that there are."""
-        chosen = replace(self, top_k=self.top_k or min(5 if language else 2 * self.beam_size, vocab))
-        chosen.require(chosen.top_k <= vocab, "top_k", f"at most the words of the output layer, {vocab}")
-        return chosen
+        options = replace(self, top_k=self.top_k or min(5 if language else 2 * self.beam_size, vocab))
+        options.require(options.top_k <= vocab, "top_k", f"at most the tokens of the output layer, {vocab}")
+        return options
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ def changed(options: S, names: Mapping[str, Any], where: str) -> S:
     """`options` with the fields in `names` changed; raises OptionError as `build`."""
     group: Any = type(options)
     fields = {name: getattr(options, name) for name in fields_of(group)}
-    made: S = build(group, fields | dict(names), where)
-    return made
+    result: S = build(group, fields | dict(names), where)
+    return result
 
 
 def unknown(name: str, options_types: Collection[Any], where: str = "") -> OptionError:

@@ -8,7 +8,7 @@ it has ended, and gradients end at its border.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 
@@ -22,16 +22,17 @@ from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.module import LstmLmModule, State
 from sharpbeam.options.schema import build
 from sharpbeam.options.train import Recipe
-from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.lines import read_lines
-from sharpbeam.text.words import EOS_ID, WordVocabulary
+from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.text.words import EOS_ID
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import training_loss, word_frequency
+from sharpbeam.train.vocabularies import vocabulary_at
 
 VALID_COLUMNS, VALID_WORDS = 10, 32  # of validation: ten cold starts cost next to nothing
 
 
-def read_stream(files: tuple[str, ...], base: Path, vocabulary: WordVocabulary) -> Tensor:
+def read_stream(files: tuple[str, ...], base: Path, vocabulary: Vocabulary) -> Tensor:
     """Ids of all lines one after the other, [N] int64: eos, then each line's words and eos."""
     ids = [EOS_ID]
     for name in files:
@@ -81,7 +82,12 @@ class LanguageTask:
             )
         if recipe.data.train_target or recipe.data.valid_target:
             raise OptionError("data.train_target and data.valid_target are for translation; leave them out.")
-        self.vocabulary = _vocabulary(output / "vocab.json", recipe, base)
+        options, files = replace(recipe.vocabulary, kind="words"), recipe.data.train
+        self.vocabulary = vocabulary_at(
+            output / "vocab.json",
+            lambda: (line for name in files for line in read_lines(base / name)),
+            *(options, self.options.seed, "size", options.size),
+        )
         self.train_stream = read_stream(recipe.data.train, base, self.vocabulary)
         self.valid_stream = read_stream(recipe.data.valid, base, self.vocabulary)
         facts = {"vocab_size": len(self.vocabulary)} | recipe.model
@@ -143,18 +149,3 @@ class LanguageTask:
     def vocabularies(self) -> dict[str, bytes]:
         """One file."""
         return {"vocab.json": self.vocabulary.serialized}
-
-
-def _vocabulary(path: Path, recipe: Recipe, base: Path) -> WordVocabulary:
-    """The most frequent words of the training text, written to `path` once."""
-    size = recipe.vocabulary.size
-    if not path.exists():
-        lines = (line for name in recipe.data.train for line in read_lines(base / name))
-        write_bytes(path, WordVocabulary.build(lines, size).serialized)
-    vocabulary = WordVocabulary.load(path)
-    if len(vocabulary) > size:
-        raise OptionError(
-            f"vocabulary.size is {size}, but {path} of an earlier run has {len(vocabulary)} words; "
-            "start in another --output folder."
-        )
-    return vocabulary

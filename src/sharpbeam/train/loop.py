@@ -233,8 +233,8 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
     if options.precision != "auto":
         return recipe
     before = read_settings(checkpoint).get("train.precision", "auto")
-    chosen = fastest_precision(options.device) if before == "auto" else before
-    return replace(recipe, train=replace(options, precision=chosen))
+    precision = fastest_precision(options.device) if before == "auto" else before
+    return replace(recipe, train=replace(options, precision=precision))
 
 
 def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:

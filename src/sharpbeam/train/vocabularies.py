@@ -1,8 +1,8 @@
-"""The vocabularies of a translation model: made once from the training text, read again by a run that resumes."""
+"""The vocabularies of a model: made once from the training text, read again by a run that resumes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sharpbeam.errors import OptionError
@@ -22,7 +22,7 @@ def tag(language: str) -> str:
 
 
 class Vocabularies:
-    """Source and target, which are one object if the options share them."""
+    """Source and target of a translation model, which are one object if the options share them."""
 
     def __init__(
         self,
@@ -44,10 +44,8 @@ class Vocabularies:
             self.source = self.target = self._one("source", sources + targets, "size", options.size)
             return
         self.source = self._one("source", sources, "size", options.size)
-        if options.target_size:
-            self.target = self._one("target", targets, "target_size", options.target_size)
-        else:
-            self.target = self._one("target", targets, "size", options.size)
+        option = "target_size" if options.target_size else "size"
+        self.target = self._one("target", targets, option, options.target_size or options.size)
 
     def tags(self) -> dict[str, int]:
         """The token of each language."""
@@ -66,19 +64,34 @@ class Vocabularies:
         return f"{side}.{ENDINGS[self._options.kind]}"
 
     def _one(self, side: str, lines: list[str], option: str, size: int) -> Vocabulary:
-        path, options = self._output / self._name(side), self._options
-        if not path.exists():
-            if options.kind == "words":
-                write_bytes(path, WordVocabulary.build(lines, size, options.least_count).serialized)
-            else:
-                symbols = [tag(code) for code in self._languages]
-                coverage = options.character_coverage
-                write_bytes(path, train_sentencepiece(lines, path.name, size, coverage, self._seed, symbols))
-        words = options.kind == "words"
-        vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
-        if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than asked
-            raise OptionError(
-                f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} {options.kind}; "
-                "start in another --output folder."
-            )
-        return vocabulary
+        symbols = [tag(code) for code in self._languages]
+        path = self._output / self._name(side)
+        return vocabulary_at(path, lambda: lines, self._options, self._seed, option, size, symbols)
+
+
+def vocabulary_at(
+    path: Path,
+    lines: Callable[[], Iterable[str]],
+    options: VocabularyOptions,
+    seed: int,
+    option: str,
+    size: int,
+    symbols: Sequence[str] = (),
+) -> Vocabulary:
+    """The vocabulary in the file `path`, made of `lines` if there is no file.
+
+    Raises OptionError if that of an earlier run has another size than `vocabulary.OPTION`, `size`, asks for.
+    """
+    words = options.kind == "words"
+    if not path.exists() and words:
+        write_bytes(path, WordVocabulary.build(lines(), size, options.least_count).serialized)
+    elif not path.exists():
+        coverage = options.character_coverage
+        write_bytes(path, train_sentencepiece(list(lines()), path.name, size, coverage, seed, list(symbols)))
+    vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
+    if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than that
+        raise OptionError(
+            f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} {options.kind}; "
+            "start in another --output folder."
+        )
+    return vocabulary

@@ -91,26 +91,26 @@ class TransformerConfig:
         self._check_languages()
 
     def _check_positions(self) -> None:
-        sinusoidal, chosen = self.positions.startswith("sinusoidal"), f"positions {self.positions!r}"
+        sinusoidal, setting = self.positions.startswith("sinusoidal"), f"positions {self.positions!r}"
         need(
             not sinusoidal or (self.hidden_dim % 2 == 0 and self.hidden_dim >= 4),
-            f"hidden_dim is {self.hidden_dim}; with {chosen} it must be even, and 4 or more.",
+            f"hidden_dim is {self.hidden_dim}; with {setting} it must be even, and 4 or more.",
         )
         need(
             (self.positions == "learned") == (self.max_positions > 0),
             f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
             f"others, but positions is {self.positions!r}.",
         )
-        self._check_relative(chosen)
+        self._check_relative(setting)
         most = MOST_OFFSET if sinusoidal else 0
         need(
             0 <= self.position_offset <= most,
-            f"position_offset is {self.position_offset}; it must be between 0 and {most} with {chosen}.",
+            f"position_offset is {self.position_offset}; it must be between 0 and {most} with {setting}.",
         )
 
-    def _check_relative(self, chosen: str) -> None:
+    def _check_relative(self, setting: str) -> None:
         buckets, distance = self.relative_buckets, self.relative_distance
-        message = f"relative_buckets is {buckets} and relative_distance {distance}; with {chosen} "
+        message = f"relative_buckets is {buckets} and relative_distance {distance}; with {setting} "
         if not self.positions.startswith("relative"):
             need(not buckets and not distance, message + "they must be 0.")
             return

@@ -28,12 +28,12 @@ def route(logits: Tensor, normalized: bool) -> Routing:
     share = torch.softmax(logits, dim=-1)
     best = logits.argmax(dim=-1, keepdim=True)
     second = logits.scatter(-1, best, float("-inf")).argmax(dim=-1, keepdim=True)
-    chosen = torch.cat([best, second], dim=-1)
-    gate = share.gather(-1, chosen)
+    expert = torch.cat([best, second], dim=-1)
+    gate = share.gather(-1, expert)
     if normalized:
         gate = gate / gate.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
     often = F.one_hot(best[:, 0], experts).float().mean(dim=0)
-    return Routing(chosen, gate, experts * (often * share.mean(dim=0)).sum())
+    return Routing(expert, gate, experts * (often * share.mean(dim=0)).sum())
 
 
 def mixture(x: Tensor, routing: Routing, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
