@@ -19,7 +19,7 @@ from sharpbeam.server.task import Answers, Task
 from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY
 
 WAITING = 64 * 2**20  # bytes of documents that wait for a worker
-IDLE = 1  # workers that stay for the next document
+IDLE = 2  # workers that stay for the next document
 XCPU, ABRT, KILL = (getattr(signal, name, 999) for name in ("SIGXCPU", "SIGABRT", "SIGKILL"))
 NO_MEMORY = (FULL, -ABRT, -KILL)  # a worker says so, a package of it, or the system
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -130,7 +130,8 @@ class Workers:
             self._idle.append(worker)
             return
         worker.kill()
-        self._all.discard(worker)
+        ended = asyncio.ensure_future(worker.ended())  # until then `close` waits for it
+        ended.add_done_callback(lambda _: self._all.discard(worker))
 
     async def close(self) -> None:
         """Kill all."""
