@@ -127,7 +127,9 @@ class TextDecoder(ModelUser, Generic[T]):
 
         Options and texts are checked at once. Closing the iterator stops the work and its threads.
         """
-        session = self._sessions.pop(options, None) or Session[T](self.loaded, options)
+        session = self._sessions.pop(options, None)
+        if session is None or session.loaded is not self.loaded:
+            session = Session(self.loaded, options)
         handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
         if not session.pending:  # of empty texts
             self._keep(session)

@@ -113,7 +113,7 @@ class Lane:
 
 def request_options(session: DecodeOptions, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
     """The options of a request in a session, whose schedule is that of `session`; raises OptionError."""
-    for name in keywords.keys() & _OF_SESSION:
+    for name in keywords.keys() & _OF_SESSION if keywords else ():
         require(False, name, keywords.get(name), "set for the session, not for one of its requests")
     if options is None:
         return session.changed(**keywords)

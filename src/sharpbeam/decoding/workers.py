@@ -79,7 +79,7 @@ def lost(process: int) -> bool:
 
 def check_process(process: int) -> None:
     """Raise SharpbeamError where threads of `process` (0: none) are asked for in a fork of it."""
-    if process not in (0, os.getpid()):
+    if process and process != os.getpid():
         raise SharpbeamError(
             "the process was forked while threads of this session or iterator were decoding; they stay in the parent. "
             "Open a new one in this process."

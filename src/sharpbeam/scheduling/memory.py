@@ -37,10 +37,6 @@ class Memory:
         """Record current use, with the most rows that `requests` can take."""
         self.use(positions, requests * self._most_rows)
 
-    def leave(self) -> None:
-        """Use nothing any more, and leave those that share the limit."""
-        self._shared.remove(self)
-
     def fits(self, positions: int, rows: float) -> bool:
         """Whether there is memory for `positions` source positions and `rows` rows."""
         return positions * self._position + rows * self._row <= self._free

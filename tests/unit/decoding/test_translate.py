@@ -123,3 +123,12 @@ def test_a_signal_ends_a_text_alone(tiny_model, sentences):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert translator.translate(sentences[:1]) == wanted
+
+
+def test_a_model_that_replaces_another_is_used(tiny_model, sentences):
+    """Benchmarks watch a model by a copy of it."""
+    translator, other = Translator(tiny_model, threads=1), Translator(tiny_model, threads=1)
+    answers = translator.translate(sentences[:1])
+    translator.loaded = other.loaded
+    assert translator.translate(sentences[:1]) == answers
+    assert other.work.requests == 1

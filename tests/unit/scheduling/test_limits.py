@@ -137,7 +137,7 @@ def test_schedules_of_one_worker_share_its_memory() -> None:
     assert other.fits(100, 0)
     one.use(60, 0)
     assert other.fits(40, 0) and not other.fits(41, 0) and one.fits(100, 0)
-    one.leave()
+    one.use(0, 0)
     assert other.fits(100, 0)
 
 
