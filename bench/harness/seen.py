@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
+from bench.harness.parts import with_parts
 from sharpbeam import Translator
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.types import Floats, Ids, TopK
@@ -29,11 +28,7 @@ class Recorder(RowLayer):
 
 def hidden_vectors(translator: Translator, sources: list[str]) -> Floats:
     """The hidden vectors [N, D] of greedy translations."""
-    parts = translator.loaded
-    recorder = Recorder(parts.exact)
-    translator.loaded = dataclasses.replace(parts, exact=recorder)
-    try:
-        translator.translate(sources, raw=True, beam_size=1)
-    finally:
-        translator.loaded = parts
+    recorder = Recorder(translator.loaded.exact)
+    with with_parts(translator, exact=recorder):
+        translator.translate(sources, raw=True, beam_size=1, output_layer="exact")
     return np.concatenate(recorder.seen)

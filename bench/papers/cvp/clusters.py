@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import typer
 from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
+from bench.harness.parts import with_parts
 from bench.harness.seen import Recorder
 from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
@@ -74,14 +74,11 @@ def sweep(
 
 def steps(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Floats]:
     """The hidden vectors of each step of BATCH requests with beams of BEAM, while all are in flight."""
-    parts, recorder = translator.loaded, Recorder(translator.loaded.exact)
-    translator.loaded = replace(parts, exact=recorder)
-    try:
+    recorder = Recorder(translator.loaded.exact)
+    with with_parts(translator, exact=recorder):
         for first in range(0, len(pairs) - BATCH + 1, BATCH):
             sources = [source for source, _ in pairs[first : first + BATCH]]
-            translator.translate(sources, beam_size=BEAM, batch_tokens=1 << 20)
-    finally:
-        translator.loaded = parts
+            translator.translate(sources, beam_size=BEAM, batch_tokens=1 << 20, output_layer="exact")
     return [rows for rows in recorder.seen if len(rows) == BATCH * BEAM]
 
 

@@ -7,17 +7,17 @@ sentence at a time is timed, on some of the test set.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from bench.harness import record
 from bench.harness.cache import COLLECTING, FITTING, fitted_copy, model_name, place, stamp
 from bench.harness.interleave import interleave
+from bench.harness.parts import with_parts
 from bench.harness.with_screen import layer_options
 from bench.harness.with_shortlist import project_model
 from bench.papers.l2s.subjects import SUBJECTS, Subject
@@ -150,19 +150,6 @@ class TimedLayer(OutputLayerRun, OutputLayer):
         return self._log_prob(hidden, token, request)
 
 
-@contextlib.contextmanager
-def _clocked(translator: Translator, layer: str, clock: Clock) -> Iterator[None]:
-    """The translator with `layer` in the place of the exact one, its calls timed."""
-    parts = translator.loaded
-    chosen = parts.output_layer(DecodeOptions.of(**layer_options(layer)))
-    timed = cast(RowLayer, TimedLayer(cast(RowLayer, chosen), clock))
-    translator.loaded = dataclasses.replace(parts, exact=timed)
-    try:
-        yield
-    finally:
-        translator.loaded = parts
-
-
 def time_layers(
     translator: Translator, sources: list[str], beam: int, layers: Sequence[str] = LAYERS
 ) -> dict[str, Any]:
@@ -172,9 +159,10 @@ def time_layers(
     def contender(layer: str) -> Callable[[], None]:
         def run() -> None:
             clock = Clock()
-            with _clocked(translator, layer, clock):
+            own = translator.output_layer(DecodeOptions.of(**layer_options(layer)))
+            with with_parts(translator, exact=TimedLayer(cast(RowLayer, own), clock)):
                 for source in sources:
-                    translator.translate([source], beam_size=beam)
+                    translator.translate([source], beam_size=beam, output_layer="exact")
             spent[layer].append(sum(clock.seconds["topk"]))
 
         return run

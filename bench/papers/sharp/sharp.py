@@ -25,6 +25,7 @@ import typer
 from bench.flags import Data, Model, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
+from bench.harness.parts import with_parts
 from bench.harness.testset import DATA, NEWS_TEST, TEST, german_english
 from bench.harness.with_shortlist import listed
 from bench.micro.gemm import blas
@@ -171,12 +172,9 @@ class _Watched:
 
 def distinct_parents(translator: Translator, sources: list[str]) -> float:
     """The share of the rows of the beam's steps that continue a state which no other row continues, or the first."""
-    loaded, watched = translator.loaded, _Watched(translator.loaded.model)
-    translator.loaded = dataclasses.replace(loaded, model=watched)
-    try:
+    watched = _Watched(translator.loaded.model)
+    with with_parts(translator, model=watched):
         translator.translate(sources, output_layer="exact", **SEARCH)
-    finally:
-        translator.loaded = loaded
     return round(sum(run.distinct for run in watched.runs) / sum(run.rows for run in watched.runs), 4)
 
 
