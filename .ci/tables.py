@@ -124,8 +124,8 @@ def methods(models: str) -> str:
             good = [p for p in line["points"] if p["method"] == name and p["p_at_5"] >= 0.99]
             point = max(good, key=lambda p: float(p["ratio"]), default=None)
             best.append(f"x{point['ratio']:.1f} ({point['p_at_5']:.3f})" if point else "")
-        if any(best) and name != "certified":  # a layer that is gone
-            rows.append([{"proven": "preview"}.get(name, name), *best])  # its name on older lines
+        if any(best) and name not in ("certified", "proven"):  # layers that are gone
+            rows.append([name, *best])
     return markdown(rows) + caption(used) if used else f"{AGAIN}\n"
 
 

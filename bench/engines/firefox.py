@@ -47,7 +47,7 @@ def files(pair: str) -> Path:
 
 
 def model(pair: str, text: Sequence[Path] = ()) -> Path:
-    """The model converted by us with a low-bit preview fitted to `text`, made once."""
+    """The model converted by us with a preview fitted to `text`, made once."""
     folder = PLACE / pair
     if not (folder / "config.json").is_file():
         convert_model(str(files(pair)), folder)

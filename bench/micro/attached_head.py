@@ -96,7 +96,7 @@ class RandomTexts:
 def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
     """One text at a time, by processor time: the model in float32 and in bfloat16, each with the head and without it.
 
-    With `vectors` above 0 also with the proven layer, whose preview is fitted to so many hidden vectors of random text.
+    With `vectors` above 0 also with the preview, which is fitted to so many hidden vectors of random text.
 
     Ratios are those over the model in bfloat16, which is what a user would try first for speed.
     """

@@ -5,9 +5,12 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <utility>
-#include <vector>
 
+#include "core/team.h"
+#include "linear/panels.h"
 #include "output/floors.h"
 #include "output/scratch.h"
 
@@ -16,181 +19,279 @@ namespace {
 
 constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
-constexpr double kLeastRest = 0x1p-12;  // of a sum, next to its best token: a row that seems sure may lack one
+constexpr int64_t kKept = 512;
+constexpr float kLeastDeviation = 16.0f;  // the least one is their root mean square over this
+constexpr float kMostEntries = 251.0f;    // of a group: eight entries may be rounded up by half
+constexpr double kUsual = 4.0;            // times the size of a fitted vector: a row whose sums are estimated
+constexpr double kLarge = 1e12;           // more than the size of hidden vectors that have a preview
 constexpr float kMostTotal = std::numeric_limits<float>::max();
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
-  Buffer coordinates, preview, top, numbers, near, slack, exact, best;
-  std::vector<int32_t> panel, place, left, token, order;
+  Buffer coordinates, preview, top, tables, exact, values, kept_logit;
+  std::vector<int32_t> panel, left, kept;
   std::vector<double> score;
 };
 
 Scratch& scratch() { return thread_scratch<Scratch>(); }
 
+void refuse(const std::string& what) { throw std::invalid_argument(what + "; fit the preview again"); }
+
+// Throws std::invalid_argument where the view is not as its comments say.
+void check(const PreviewView& view, int64_t dim) {
+  if (view.codes < 1 || view.codes > std::min(kMaxCodes, dim)) {
+    refuse("codes is " + std::to_string(view.codes) + "; it must be from 1 to " +
+           std::to_string(std::min(kMaxCodes, dim)));
+  }
+  if (*std::min_element(view.lengths, view.lengths + view.codes) < 1 ||
+      std::accumulate(view.lengths, view.lengths + view.codes, int64_t{0}) != dim) {
+    refuse("lengths must be at least 1, and " + std::to_string(dim) + " altogether");
+  }
+}
+
+constexpr int64_t kGroupBytes = kPanel * kCodeGroup / 2;
+
+// The byte of a group of codes, and the bits in it, of code c of token i of a panel: kernels/body/code_sums_body.h.
+struct CodePlace {
+  int64_t byte;
+  int shift;
+};
+CodePlace code_place(const Kernels& table, int64_t i, int64_t c) {
+  if (table.codes_by_token) return {i / 16 * kPanel + 4 * (i % 16) + c % 4, c < 4 ? 0 : 4};
+  return {c / 2 * kPanel + (i < kPanel / 2 ? 2 * i : 2 * (i - kPanel / 2) + 1), c % 2 == 0 ? 0 : 4};
+}
+
+// `values` [vocab] by panels, filled up with `fill`.
+void set_panels(const float* values, int64_t vocab, float fill, Buffer& panels) {
+  panels.reserve(panels_of(vocab) * kPanel);
+  std::fill(std::copy_n(values, vocab, panels.get()), panels.get() + panels_of(vocab) * kPanel, fill);
+}
+
 }  // namespace
 
 struct PreviewLayer::Row {
-  PreviewBound bound;
-  const int8_t* numbers;  // the coordinates in int8
   const float* hidden;
+  bool sound;                       // false: not finite, too large or too small; the row takes exact logits
+  bool usual;                       // false: much larger than vectors of the fit, so that its sums are no estimate
+  double shift;                     // c h, which previews lack
+  float step, base;                 // of its tables
+  float by_deviation, by_rounding;  // s and m t^2 / (24 s), times the deviations
   float *preview, *top;
-  float total;   // what is taken off logits
-  float error;   // how far it may be off
-  double floor;  // of the log probabilities that matter
-  float best;    // logit among the first seeds: a row's total must not depend on how many the search wants
+  float total;    // what is taken off logits
+  float error;    // how far it may be off
+  double floor;   // of the log probabilities that matter
+  float best;     // logit among the first seeds: a row's total must not depend on how many the search wants
+  int32_t* kept;  // [kKept] tokens with exact logits, rising, if there are few
+  float* kept_logit;
+  int64_t kept_count;
+  float kept_bar;  // all that may reach it are kept
+  int64_t exact;   // tokens that took exact logits
+  bool skipped;    // none could matter
   int64_t seeds;
   float seed[kMostSeeds];  // logits
   int32_t seed_token[kMostSeeds];
-
-  bool sound() const { return bound.sound; }
 };
 
-PreviewLayer::PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const LowBitView& view,
-                           Normalizer normalizer, bool estimates, const Kernels& table)
+PreviewLayer::PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const PreviewView& view,
+                           const PreviewNormalizer& normalizer, const Kernels& table)
     : matrix_(weight, bias.get(), vocab, dim, table),
-      preview_(matrix_, view),
+      deviations_(view.deviations),
       normalizer_(normalizer),
-      estimates_(estimates),
       exact_(std::move(weight), std::move(bias), vocab, dim, table, true) {
-  release_pages(matrix_.row(0), matrix_.row(vocab));
+  check(view, dim);
+  basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
+  center_.assign(view.center, view.center + dim);
+  words_.reserve(dim * kCodeWords);
+  for (int64_t k = 0; k < dim; ++k) {
+    for (int64_t i = 0; i < kCodeWords; ++i) words_.get()[k * kCodeWords + i] = view.words[i * dim + k];
+  }
+  lengths_.assign(view.lengths, view.lengths + view.codes);
+  groups_ = (view.codes + kCodeGroup - 1) / kCodeGroup, panels_ = panels_of(vocab);
+  set_codes(view);
+  set_panels(view.scale, vocab, 0.0f, scale_), set_panels(view.offset, vocab, kNever, offset_);
+  set_deviations(view);
+}
+
+void PreviewLayer::set_deviations(const PreviewView& view) {
+  double square = 0.0;
+  for (int64_t n = 0; n < vocab(); ++n) square += static_cast<double>(view.deviation[n]) * view.deviation[n];
+  // Rows that are near to their codes have a little more, or their tables would count too much.
+  const float least = std::max(static_cast<float>(std::sqrt(square / static_cast<double>(vocab()))) / kLeastDeviation,
+                               std::numeric_limits<float>::min());
+  std::vector<float> deviation(static_cast<size_t>(vocab())), rounding(static_cast<size_t>(vocab()));
+  for (size_t n = 0; n < deviation.size(); ++n) {
+    deviation[n] = std::max(view.deviation[n], least), rounding[n] = view.scale[n] * view.scale[n] / deviation[n];
+  }
+  set_panels(deviation.data(), vocab(), 0.0f, deviation_), set_panels(rounding.data(), vocab(), 0.0f, rounding_);
+  most_deviation_.reserve(panels_), most_rounding_.reserve(panels_);
+  matrix_.table().panel_maxima(deviation_.get(), panels_, most_deviation_.get());
+  matrix_.table().panel_maxima(rounding_.get(), panels_, most_rounding_.get());
+}
+
+void PreviewLayer::set_codes(const PreviewView& view) {
+  const int64_t numbers = (view.codes + 7) / 8, panel_bytes = groups_ * kGroupBytes;
+  codes_.reserve(panels_ * panel_bytes / static_cast<int64_t>(sizeof(float)));
+  uint8_t* codes = reinterpret_cast<uint8_t*>(codes_.get());
+  std::fill_n(codes, panels_ * panel_bytes, uint8_t{0});
+  for (int64_t n = 0; n < vocab(); ++n) {
+    for (int64_t c = 0; c < view.codes; ++c) {
+      const auto number = static_cast<uint32_t>(view.packed[n * numbers + c / 8]);
+      const CodePlace place = code_place(matrix_.table(), n % kPanel, c % kCodeGroup);
+      uint8_t& byte = codes[n / kPanel * panel_bytes + c / kCodeGroup * kGroupBytes + place.byte];
+      byte = static_cast<uint8_t>(byte | (number >> c % 8 * 4 & 15) << place.shift);
+    }
+  }
+}
+
+void PreviewLayer::set_tables(const float* g, uint8_t* tables, Row& row) const {
+  constexpr int64_t kMost = kMaxCodes * kCodeWords;
+  float entries[kMost], low[kMaxCodes];
+  const int64_t codes = static_cast<int64_t>(lengths_.size());
+  const float* word = words_.get();
+  float most = 0.0f, range = 0.0f;
+  double base = 0.0;
+  for (int64_t c = 0; c < codes; ++c) {
+    float* entry = entries + c * kCodeWords;
+    std::fill_n(entry, kCodeWords, 0.0f);
+    for (int32_t k = 0; k < lengths_[static_cast<size_t>(c)]; ++k, ++g, word += kCodeWords) {
+      for (int64_t i = 0; i < kCodeWords; ++i) entry[i] += *g * word[i];
+    }
+    low[c] = entry[0];
+    float high = entry[0];
+    for (int64_t i = 1; i < kCodeWords; ++i) low[c] = std::min(low[c], entry[i]), high = std::max(high, entry[i]);
+    base += static_cast<double>(low[c]);
+    range = c % kCodeGroup == 0 ? high - low[c] : range + (high - low[c]);
+    most = std::max(most, range);
+  }
+  row.step = most / kMostEntries, row.base = static_cast<float>(base);
+  const float by = most > 0.0f ? kMostEntries / most : 0.0f;
+  for (int64_t c = 0; c < codes; ++c) {
+    for (int64_t i = c * kCodeWords; i < (c + 1) * kCodeWords; ++i) {
+      tables[i] = static_cast<uint8_t>((entries[i] - low[c]) * by + 0.5f);
+    }
+  }
+  std::fill(tables + codes * kCodeWords, tables + groups_ * kCodeGroup * kCodeWords, uint8_t{0});
 }
 
 template <typename Visit>
 void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request,
                                           Visit visit) const {
   const Kernels& table = matrix_.table();
-  const int64_t stride = preview_.places(), width = preview_.depth();
-  Scratch& mine = scratch();
-  const int64_t most = std::max(vocab(), stride) + kLanes;
-  for (Buffer* each : {&mine.near, &mine.slack, &mine.exact, &mine.best}) each->reserve(most);
-  for (auto* each : {&mine.panel, &mine.place, &mine.token, &mine.order}) reserved(*each, most);
+  const int64_t stride = panels_ * kPanel, width = groups_ * kCodeGroup * kCodeWords;
+  const auto codes = static_cast<double>(lengths_.size());
   const auto compute = [&](int64_t first, int64_t count) {
+    Scratch& own = scratch();
     const float* x = hidden + first * dim();
-    float* coordinates = reserved(mine.coordinates, count * dim());
-    float* preview = reserved(mine.preview, count * stride);
-    float* top = reserved(mine.top, count * preview_.panels());
-    int8_t* numbers = reserved_int8(mine.numbers, count * width);
+    float* coordinates = reserved(own.coordinates, count * dim());
+    float* preview = reserved(own.preview, count * stride);
+    float* top = reserved(own.top, count * panels_);
+    uint8_t* tables = reinterpret_cast<uint8_t*>(reserved_int8(own.tables, count * width));
+    int32_t* kept = reserved(own.kept, count * kKept);
+    float* kept_logit = reserved(own.kept_logit, count * kKept);
     Row row[kRowsAtOnce];
-    float scale[kRowsAtOnce];
-    preview_.coordinates(table, x, count, coordinates);
+    float step[kRowsAtOnce], base[kRowsAtOnce];
+    basis_.matmul(table, x, dim(), coordinates, dim(), count);
     for (int64_t r = 0; r < count; ++r) {
-      row[r].hidden = x + r * dim();
-      row[r].bound = preview_.bound(table, row[r].hidden, coordinates + r * dim(), numbers + r * width);
-      row[r].numbers = numbers + r * width;
-      row[r].preview = preview + r * stride, row[r].top = top + r * preview_.panels();
-      row[r].total = row[r].error = 0.0f, row[r].floor = kNone, row[r].seeds = 0;
-      scale[r] = row[r].bound.scale;
+      double square = 0.0, shift = 0.0;
+      const float *h = x + r * dim(), *g = coordinates + r * dim();
+      for (int64_t k = 0; k < dim(); ++k) {
+        square += static_cast<double>(g[k]) * g[k];
+        shift += static_cast<double>(center_[static_cast<size_t>(k)]) * h[k];
+      }
+      const double size = std::sqrt(square / static_cast<double>(dim()));
+      Row& one = row[r] = Row{};
+      one.hidden = h, one.shift = shift, one.floor = kNone;
+      one.preview = preview + r * stride, one.top = top + r * panels_;
+      one.kept = kept + r * kKept, one.kept_logit = kept_logit + r * kKept;
+      one.sound = size < kLarge && std::fabs(shift) < kLarge, one.usual = size <= kUsual;
+      if (one.sound) {
+        set_tables(g, tables + r * width, one);
+      } else {
+        std::fill_n(tables + r * width, width, uint8_t{0});
+      }
+      one.by_deviation = deviations_ * static_cast<float>(size);
+      one.by_rounding =
+          size > 0.0 ? deviations_ * static_cast<float>(codes * one.step * one.step / (24.0 * size)) : 0.0f;
+      step[r] = one.step, base[r] = one.base;
     }
-    preview_.compute(table, numbers, scale, count, preview, top);
+    parallel_panels(stride, groups_ * 4, count, [&](int64_t from, int64_t columns) {
+      table.preview_codes(reinterpret_cast<const uint8_t*>(codes_.get()) + from * groups_ * 4, scale_.get() + from,
+                          offset_.get() + from, tables, width, step, base, preview + from, stride, top + from / kPanel,
+                          panels_, count, groups_, columns / kPanel);
+    });
     visit(first, count, row);
   };
-  // Fewer rows than of a scan: weights are a quarter, and previews are gone through four times.
-  for_each_block(rows, 4 * stride, compute, request);
+  for_each_block(rows, stride, compute, request);
 }
 
 void PreviewLayer::seed(Row& row, int64_t seeds) const {
-  Scratch& mine = scratch();
+  Scratch& own = scratch();
   const Kernels& table = matrix_.table();
-  table.top_k(row.top, preview_.panels(), seeds, mine.best.get(), mine.panel.data());
+  float* best = reserved(own.values, panels_ * kPanel + kLanes);
+  int32_t* panel = reserved(own.panel, panels_ + kLanes);
+  table.top_k(row.top, panels_, seeds, best, panel);
   row.seeds = 0;
   for (int64_t i = 0; i < seeds; ++i) {
-    const int64_t first = mine.panel[static_cast<size_t>(i)] * kPanel;
-    float best;
+    const int64_t first = int64_t{panel[i]} * kPanel;
+    float value;
     int32_t at;
-    table.top_k(row.preview + first, kPanel, 1, &best, &at);
-    const int32_t token = preview_.token(first + at);
-    if (token >= 0) row.seed_token[row.seeds++] = token;
+    table.top_k(row.preview + first, std::min<int64_t>(kPanel, vocab() - first), 1, &value, &at);
+    row.seed_token[row.seeds++] = static_cast<int32_t>(first + at);
   }
   matrix_.logits(row.hidden, row.seed_token, row.seeds, row.seed);
-  // Of the first ones: a row's total must not depend on how many the search wants.
-  row.best = row.seeds > 0 ? *std::max_element(row.seed, row.seed + std::min(row.seeds, kSeeds)) : kNever;
+  row.best = *std::max_element(row.seed, row.seed + std::min(row.seeds, kSeeds));
 }
 
 int64_t PreviewLayer::reaching(const Row& row, float bar) const {
-  Scratch& mine = scratch();
+  Scratch& own = scratch();
   const Kernels& table = matrix_.table();
-  int32_t* left = reserved(mine.left, preview_.places() + kLanes);
-  int64_t found = 0;
-  preview_.for_each_level(table, row.bound, row.top, 1.0f, bar, mine.panel.data(),
-                          [&](const int32_t* panels, int64_t count, const PreviewBound::Edge& edge) {
-                            found += preview_.find_in_panels(table, edge, panels, count, row.preview, 1.0f, bar,
-                                                             left + found);
-                          });
-  return std::remove_if(left, left + found, [&](int32_t place) { return preview_.token(place) < 0; }) - left;
+  int32_t *panel = reserved(own.panel, panels_ + kLanes), *left = reserved(own.left, panels_ * kPanel + kLanes);
+  const int64_t opened = table.find_at_least(row.top, most_deviation_.get(), most_rounding_.get(), row.by_deviation,
+                                             row.by_rounding, bar, panels_, panel);
+  return table.find_in_panels(row.preview, deviation_.get(), rounding_.get(), row.by_deviation, row.by_rounding, bar,
+                              panel, opened, left);
 }
 
-void PreviewLayer::estimate(Row& row, const Normalizer& normalizer, ProvenCounts& counts) const {
-  Scratch& mine = scratch();
+double PreviewLayer::estimate(Row& row, const PreviewNormalizer& normalizer) const {
+  Scratch& own = scratch();
   const Kernels& table = matrix_.table();
-  const auto take_exact = [&] { row.total = matrix_.log_total(row.hidden, mine.exact.get()), row.error = 0.0f; };
-  if (!row.sound() || !row.bound.usual) return take_exact();
-  const float best = static_cast<float>(row.best - row.bound.shift), share = normalizer.share;
-  float* tops = mine.best.get();
-  std::copy_n(row.top, preview_.panels(), tops);
-  int32_t *left = reserved(mine.left, preview_.places() + kLanes), *panels = mine.panel.data();
-  int64_t refined = 0, opened = 0;
-  preview_.for_each_level(table, row.bound, row.top, share, best - normalizer.summed, panels,
-                          [&](const int32_t* some, int64_t count, const PreviewBound::Edge& edge) {
-                            refined += preview_.find_in_panels(table, edge, some, count, row.preview, share,
-                                                               best - normalizer.refined, left + refined);
-                            opened += count;
-                          });
-  counts.refined += refined;
-  if (refined == 0) return take_exact();
-  const float top = *std::max_element(tops, tops + preview_.panels());
-  float* kept = mine.near.get();
-  for (int64_t i = 0; i < refined; ++i) kept[i] = std::exchange(row.preview[left[i]], kNever);
-  const double summed = table.sum_exp_in_panels(row.preview, top, panels, opened);
-  for (int64_t i = 0; i < refined; ++i) row.preview[left[i]] = kept[i];
-  for (int64_t i = 0; i < opened; ++i) tops[panels[i]] = kNever;
-  const double known = refined_total(row, normalizer, refined, counts), shift = row.bound.shift - known;
-  const double others = normalizer.near * summed * std::exp(top + shift) +
-                        normalizer.far * std::exp(table.log_sum_exp(tops, preview_.panels()) + shift);
+  float* exact = reserved(own.exact, panels_ * kPanel + kLanes);
+  const auto take_exact = [&] {
+    row.total = matrix_.log_total(row.hidden, exact), row.error = 0.0f, row.exact += vocab();
+    return 0.0;
+  };
+  if (!row.sound || !row.usual) return take_exact();
+  const float bar = static_cast<float>(row.best - row.shift) - normalizer.depth;
+  const int64_t left = reaching(row, bar);
+  if (left == 0 || left * kExactShare > vocab()) return take_exact();
+  const int32_t* token = own.left.data();
+  matrix_.logits(row.hidden, token, left, exact);
+  row.exact += left;
+  if (left <= kKept) {
+    std::copy_n(token, left, row.kept), std::copy_n(exact, left, row.kept_logit);
+    row.kept_count = left, row.kept_bar = bar;
+  }
+  const double known = table.log_sum_exp(exact, left);
+  // The others: without those that are known, in panels that may hold some that count, and the largest of the rest.
+  float* kept = reserved(own.values, panels_ * kPanel + kLanes);
+  for (int64_t i = 0; i < left; ++i) kept[i] = std::exchange(row.preview[token[i]], kNever);
+  float *tops = exact, peak = kNever;
+  int32_t* panel = reserved(own.panel, panels_ + kLanes);
+  int64_t opened = 0;
+  std::copy_n(row.top, panels_, tops);
+  for (int64_t p = 0; p < panels_; ++p) {
+    peak = std::max(peak, row.top[p]);
+    if (row.top[p] >= bar - kClosed) panel[opened++] = static_cast<int32_t>(p), tops[p] = kNever;
+  }
+  const double summed = opened > 0 ? table.sum_exp_in_panels(row.preview, peak, panel, opened) : 0.0;
+  for (int64_t i = 0; i < left; ++i) row.preview[token[i]] = kept[i];
+  const double shift = row.shift - known, closed = table.log_sum_exp(tops, panels_);
+  const double others = normalizer.near * summed * std::exp(peak + shift) + normalizer.far * std::exp(closed + shift);
   row.total = static_cast<float>(known + std::log1p(others));
   if (!(row.total >= row.best && row.total <= kMostTotal)) return take_exact();  // a preview is too far off
-  const double rest = std::max(0.0, -std::expm1(static_cast<double>(row.best) - row.total)) + kLeastRest;
-  row.error = above(normalizer.spread * others / (1.0 + others) + normalizer.unsure * std::sqrt(std::sqrt(rest)));
-}
-
-double PreviewLayer::refined_total(const Row& row, const Normalizer& normalizer, int64_t count,
-                                   ProvenCounts& counts) const {
-  Scratch& mine = scratch();
-  float* near = mine.near.get();
-  preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), count, near,
-                  mine.slack.get());
-  // The very best ones must be nearer.
-  const float shift = static_cast<float>(row.bound.shift), bar = row.best - normalizer.exact;
-  int64_t exact = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    near[i] += shift;
-    if (near[i] < bar || preview_.token(mine.left[static_cast<size_t>(i)]) < 0) continue;
-    mine.order[static_cast<size_t>(exact)] = static_cast<int32_t>(i);
-    mine.token[static_cast<size_t>(exact++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
-  }
-  counts.exact += exact;
-  matrix_.logits(row.hidden, mine.token.data(), exact, mine.slack.get());
-  for (int64_t i = 0; i < exact; ++i) near[mine.order[static_cast<size_t>(i)]] = mine.slack.get()[i];
-  return matrix_.table().log_sum_exp(near, count);
-}
-
-// Of the `count` tokens in the scratch: those of seeds are known.
-void PreviewLayer::exact_logits(const Row& row, int64_t count, float* logits) const {
-  Scratch& mine = scratch();
-  int32_t *others = mine.place.data(), *at = mine.order.data();
-  int64_t unknown = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t token = mine.token[static_cast<size_t>(i)];
-    const int64_t seed = std::find(row.seed_token, row.seed_token + row.seeds, token) - row.seed_token;
-    if (seed < row.seeds) {
-      logits[i] = row.seed[seed];
-    } else {
-      at[unknown] = static_cast<int32_t>(i), others[unknown++] = token;
-    }
-  }
-  float* found = mine.slack.get();
-  matrix_.logits(row.hidden, others, unknown, found);
-  for (int64_t i = 0; i < unknown; ++i) logits[at[i]] = found[i];
+  const double share = others / (1.0 + others);
+  row.error = above(normalizer.spread * std::sqrt(share));
+  return share;
 }
 
 void PreviewLayer::set_floors(Row* row, int64_t first, int64_t rows, const LayerRows& given) const {
@@ -206,73 +307,51 @@ void PreviewLayer::set_floors(Row* row, int64_t first, int64_t rows, const Layer
       [&](int64_t r, double floor) { row[r].floor = floor; });
 }
 
-void PreviewLayer::rank_row(const Row& row, int64_t k, bool normalize, float* log_prob, int32_t* token,
-                            ProvenCounts& counts) const {
-  Scratch& mine = scratch();
-  ++counts.rows;
-  const auto all = [&] {
-    ++counts.whole;
-    if (!row.sound()) {
-      matrix_.rank_all(row.hidden, normalize, k, mine.exact.get(), log_prob, token);
-      return;
-    }
-    std::iota(mine.token.begin(), mine.token.begin() + vocab(), 0);
-    matrix_.all_logits(row.hidden, mine.exact.get());
-    rank_log_probs(matrix_.table(), mine.exact.get(), mine.token.data(), vocab(), row.total, k, log_prob, token);
-  };
-  // The estimate of a normalizer may be a little below the best logit, but no token is likelier than 1.
-  const auto clamp = [&](int64_t count) {
-    for (int64_t i = 0; normalize && i < count; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
-  };
-  if (!row.sound()) return all();
+void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob, int32_t* token) const {
+  Scratch& own = scratch();
+  float* logits = reserved(own.exact, panels_ * kPanel + kLanes);
   // In logits. The bar of a beam's floor is a little lower than it is: sums of scores are rounded.
   float known = kNever;
   if (row.floor > kNone) {
     known = -above(-(row.floor + row.total) + 1e-6 * (1.0 + std::fabs(row.floor) + std::fabs(row.total)));
   } else if (row.seeds >= k) {
-    float* seeds = mine.exact.get();
+    float* seeds = reserved(own.values, panels_ * kPanel + kLanes);
     std::copy_n(row.seed, row.seeds, seeds);
     std::nth_element(seeds, seeds + (k - 1), seeds + row.seeds, std::greater<float>());
     known = seeds[k - 1];
   }
-  const int64_t left = reaching(row, bar_below(known, row.total, row.bound.shift));
-  counts.previewed += left;
-  // Again by all coordinates: few tokens reach the bar, and a lower bound of the k-th best may raise it.
-  float *near = mine.near.get(), *slack = mine.slack.get();
-  preview_.refine(matrix_.table(), row.bound, row.numbers, row.preview, mine.left.data(), left, near, slack);
-  if (left >= k && row.floor == kNone) {
-    float* low = mine.exact.get();
-    for (int64_t i = 0; i < left; ++i) low[i] = near[i] - slack[i];
-    matrix_.table().top_k(low, left, k, mine.best.get(), mine.order.data());
-    known = std::max(known, -above(-(mine.best.get()[k - 1] + row.bound.shift)));
+  const float bar = bar_below(known, row.total, row.shift);
+  const bool kept = row.sound && row.kept_count > 0 && bar >= row.kept_bar;
+  int64_t left = kept ? row.kept_count : row.sound ? reaching(row, bar) : vocab();
+  const bool all = !row.sound || (!kept && left * kExactShare > vocab() && row.floor == kNone);
+  const int32_t* tokens = kept ? row.kept : own.left.data();
+  if (all) {
+    left = vocab(), tokens = nullptr;
+    matrix_.all_logits(row.hidden, logits);
+  } else if (kept) {
+    logits = row.kept_logit;
+  } else {
+    matrix_.logits(row.hidden, tokens, left, logits);
   }
-  const float bar = bar_below(known, row.total, row.bound.shift);
-  int64_t few = 0;
-  for (int64_t i = 0; i < left; ++i) {
-    if (!(near[i] + slack[i] < bar)) {
-      mine.token[static_cast<size_t>(few++)] = preview_.token(mine.left[static_cast<size_t>(i)]);
-    }
-  }
-  if (few * kExactShare > vocab() && row.floor == kNone) return all(), clamp(k);
-  counts.compared += few;
-  counts.skipped += few == 0;
-  std::sort(mine.token.begin(), mine.token.begin() + few);
-  exact_logits(row, few, near);
-  const int64_t some = std::min(few, k);
-  if (some > 0) rank_log_probs(matrix_.table(), near, mine.token.data(), few, row.total, some, log_prob, token);
-  clamp(some);
+  const int64_t some = std::min(left, k);
+  if (some > 0) rank_log_probs(matrix_.table(), logits, tokens, left, row.total, some, log_prob, token);
+  row.exact += kept ? 0 : left, row.skipped = left == 0;
+  // No token is likelier than 1, whatever the estimate of the normalizer.
+  for (int64_t i = 0; normalize && i < some; ++i) log_prob[i] = std::min(log_prob[i], 0.0f);
   for (int64_t i = some; i < k; ++i) log_prob[i] = kNever, token[i] = 0;
 }
 
 void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token,
-                        float* totals, ProvenCounts& counts) const {
+                        float* totals, PreviewCounts& counts) const {
   check_k(k, vocab());
   const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
-  const int64_t seeds = std::min({std::max(wanted, kSeeds), preview_.panels(), kMostSeeds});
+  const int64_t seeds = std::min({std::max(wanted, kSeeds), panels_, kMostSeeds});
   for_each_block_of_rows(rows.hidden, rows.rows, rows.request, [&](int64_t first, int64_t count, Row* row) {
+    parallel_for(count, [&](int64_t r) {
+      if (row[r].sound) seed(row[r], seeds);
+      if (normalize) estimate(row[r], normalizer_);
+    });
     for (int64_t r = 0; r < count; ++r) {
-      if (row[r].sound()) seed(row[r], seeds);
-      if (normalize) estimate(row[r], normalizer_, counts);
       if (totals != nullptr) totals[first + r] = row[r].total;
       rows.note(first + r, row[r].total, row[r].error);
     }
@@ -280,9 +359,13 @@ void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float*
     for (int64_t r = 0; rows.floor != nullptr && r < count; ++r) {
       row[r].floor = std::max(row[r].floor, static_cast<double>(rows.floor[first + r]));
     }
+    parallel_for(
+        count, [&](int64_t r) { rank_row(row[r], k, normalize, log_prob + (first + r) * k, token + (first + r) * k); });
     for (int64_t r = 0; r < count; ++r) {
-      const int64_t at = (first + r) * k;
-      rank_row(row[r], k, normalize, log_prob + at, token + at, counts);
+      ++counts.rows;
+      counts.exact += row[r].exact;
+      counts.skipped += row[r].skipped;
+      counts.whole += row[r].exact >= vocab();
     }
   });
 }
@@ -291,24 +374,23 @@ void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool norma
   check_tokens(token, rows.rows, vocab());
   matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
   if (!normalize) return;
-  ProvenCounts counts;
   for_each_block_of_rows(rows.hidden, rows.rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
-      if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      estimate(row[r], normalizer_, counts);
+      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
+      estimate(row[r], normalizer_);
       log_prob[first + r] = std::min(log_prob[first + r] - row[r].total, 0.0f);
       rows.note(first + r, row[r].total, row[r].error);
     }
   });
 }
 
-void PreviewLayer::totals(const float* hidden, int64_t rows, const Normalizer& normalizer, float* totals,
-                          ProvenCounts& counts) const {
+void PreviewLayer::totals(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer, float* total,
+                          float* share) const {
   for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
     for (int64_t r = 0; r < count; ++r) {
-      if (row[r].sound()) seed(row[r], std::min(kSeeds, preview_.panels()));
-      estimate(row[r], normalizer, counts);
-      totals[first + r] = row[r].total;
+      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
+      share[first + r] = static_cast<float>(estimate(row[r], normalizer));
+      total[first + r] = row[r].total;
     }
   });
 }

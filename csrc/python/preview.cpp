@@ -14,26 +14,24 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Scores rows,
-               Scores balance, Ids tokens, Ids start, Ids coordinates, Scores trust, double whole_trust,
-               double remainder, float share, float exact, float refined, float summed, double near, double far,
-               double spread, double unsure, bool estimates, const char* isa) {
+void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Floats words,
+               Ids lengths, Ids codes, Floats scale, Floats offset, Floats deviation, float deviations, float depth,
+               double near, double far, double spread, const char* isa) {
   const OutputArrays arrays(weight, bias);
-  const int64_t levels = coordinates.ndim() ? static_cast<int64_t>(coordinates.shape(0)) : 0;
-  const LowBitView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
-                        checked<float>(shift, "shift", {arrays.dim}),
-                        checked<float>(center, "center", {arrays.dim}),
-                        checked<double>(rows, "rows", {arrays.vocab, arrays.dim}),
-                        checked<double>(balance, "balance", {arrays.dim}),
-                        levels,
-                        checked<int32_t>(tokens, "tokens", {arrays.vocab}),
-                        checked<int32_t>(start, "start", {levels + 1}),
-                        checked<int32_t>(coordinates, "coordinates", {levels}),
-                        checked<double>(trust, "trust", {levels}),
-                        whole_trust,
-                        remainder};
-  new (self) PreviewLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view,
-                          {share, exact, refined, summed, near, far, spread, unsure}, estimates, table_named(isa));
+  const int64_t count = lengths.ndim() ? static_cast<int64_t>(lengths.shape(0)) : 0;
+  const PreviewView view{checked<float>(basis, "basis", {arrays.dim, arrays.dim}),
+                         checked<float>(shift, "shift", {arrays.dim}),
+                         checked<float>(center, "center", {arrays.dim}),
+                         checked<float>(words, "words", {kCodeWords, arrays.dim}),
+                         checked<int32_t>(lengths, "lengths", {count}),
+                         count,
+                         checked<int32_t>(codes, "codes", {arrays.vocab, (count + 7) / 8}),
+                         checked<float>(scale, "scale", {arrays.vocab}),
+                         checked<float>(offset, "offset", {arrays.vocab}),
+                         checked<float>(deviation, "deviation", {arrays.vocab}),
+                         deviations};
+  new (self) PreviewLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view, {depth, near, far, spread},
+                          table_named(isa));
 }
 
 // (log_prob, token, normalizer, counts); with request, score, width and eos as a beam search asks.
@@ -55,46 +53,40 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
   auto log_prob = new_array<float>({hidden.shape(0), static_cast<size_t>(k)});
   auto token = new_array<int32_t>({hidden.shape(0), static_cast<size_t>(k)});
   auto total = new_array<float>({hidden.shape(0)});
-  ProvenCounts counts;
+  PreviewCounts counts;
   {
     const WithoutGil released;
     self.rank(rows, k, normalize, log_prob.data, token.data, total.data, counts);
   }
-  nb::dict found;
-  found["rows"] = counts.rows;
-  found["previewed"] = counts.previewed;
-  found["compared"] = counts.compared;
-  found["refined"] = counts.refined;
-  found["exact"] = counts.exact;
-  found["skipped"] = counts.skipped;
-  found["whole"] = counts.whole;
-  return nb::make_tuple(log_prob.array, token.array, total.array, found);
+  nb::dict by_name;
+  by_name["rows"] = counts.rows;
+  by_name["exact"] = counts.exact;
+  by_name["skipped"] = counts.skipped;
+  by_name["whole"] = counts.whole;
+  return nb::make_tuple(log_prob.array, token.array, total.array, by_name);
 }
 
-Tuple<FloatArray, int64_t, int64_t> normalizers(const PreviewLayer& self, Floats hidden, float share, float exact,
-                                                float refined, float summed, double near, double far) {
+Tuple<FloatArray, FloatArray> normalizers(const PreviewLayer& self, Floats hidden, float depth, double near,
+                                          double far) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  auto total = new_array<float>({hidden.shape(0)});
-  ProvenCounts counts;
+  auto total = new_array<float>({hidden.shape(0)}), share = new_array<float>({hidden.shape(0)});
   {
     const WithoutGil released;
-    self.totals(x, static_cast<int64_t>(hidden.shape(0)), {share, exact, refined, summed, near, far}, total.data,
-                counts);
+    self.totals(x, static_cast<int64_t>(hidden.shape(0)), {depth, near, far, 0.0}, total.data, share.data);
   }
-  return nb::make_tuple(total.array, counts.refined, counts.exact);
+  return nb::make_tuple(total.array, share.array);
 }
 
 void bind(nb::module_& module) {
   nb::class_<PreviewLayer, RowLayer>(module, "PreviewLayer")
-      .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "rows"_a, "balance"_a,
-           "tokens"_a, "start"_a, "coordinates"_a, "trust"_a, "whole_trust"_a, "remainder"_a, "share"_a, "exact"_a,
-           "refined"_a, "summed"_a, "near"_a, "far"_a, "spread"_a, "unsure"_a, "estimates"_a, "isa"_a = "auto")
+      .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "words"_a, "lengths"_a,
+           "codes"_a, "scale"_a, "offset"_a, "deviation"_a, "deviations"_a, "depth"_a, "near"_a, "far"_a, "spread"_a,
+           "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalize"_a = true, "request"_a = nb::none(),
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
-           "log_prob, token, normalizer, and counts: rows, and tokens that each stage left.")
-      .def("normalizers", &normalizers, "hidden"_a, "share"_a, "exact"_a, "refined"_a, "summed"_a, "near"_a, "far"_a,
-           "The normalizer [R] of each row by another choice, how many tokens were looked up, and how many of them "
-           "exactly.");
+           "log_prob, token, normalizer, and counts: rows, tokens with exact logits, rows skipped or taken whole.")
+      .def("normalizers", &normalizers, "hidden"_a, "depth"_a, "near"_a, "far"_a,
+           "The normalizer [R] of each row by another choice, and the share [R] of it that is not exact.");
 }
 
 const LayerBinding binding(bind);

@@ -103,7 +103,7 @@ class SuppressedLayer(OutputLayer):
 class LayerByLanguage(OutputLayer):
     def __init__(self, per: str, scopes: Sequence[str], layers: Sequence[OutputLayer]) -> None: ...
 
-class LookupLayer(RowLayer):
+class PreviewLayer(RowLayer):
     def __init__(
         self,
         weight: Floats,
@@ -136,48 +136,6 @@ class LookupLayer(RowLayer):
         floor: Floats | None = None,
     ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
     def normalizers(self, hidden: Floats, depth: float, near: float, far: float) -> tuple[Floats, Floats]: ...
-
-class PreviewLayer(RowLayer):
-    def __init__(
-        self,
-        weight: Floats,
-        bias: Floats,
-        basis: Floats,
-        shift: Floats,
-        center: Floats,
-        rows: Scores,
-        balance: Scores,
-        tokens: Ids,
-        start: Ids,
-        coordinates: Ids,
-        trust: Scores,
-        whole_trust: float,
-        remainder: float,
-        share: float,
-        exact: float,
-        refined: float,
-        summed: float,
-        near: float,
-        far: float,
-        spread: float,
-        unsure: float,
-        estimates: bool,
-        isa: str = "auto",
-    ) -> None: ...
-    def topk_details(
-        self,
-        hidden: Floats,
-        k: int,
-        normalize: bool = True,
-        request: Ids | None = None,
-        score: Scores | None = None,
-        width: int = 1,
-        eos: int = -1,
-        floor: Floats | None = None,
-    ) -> tuple[Floats, Ids, Floats, dict[str, int]]: ...
-    def normalizers(
-        self, hidden: Floats, share: float, exact: float, refined: float, summed: float, near: float, far: float
-    ) -> tuple[Floats, int, int]: ...
 
 class ScreenLayer(RowLayer):
     def __init__(

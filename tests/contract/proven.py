@@ -73,31 +73,31 @@ def measure(layer: Layer, quick: bool, timed: bool = True) -> dict[str, Any]:
     """Differences, times and the error of the log-sum-exp of one layer, recorded."""
     weight, bias = layer.weight, layer.bias
     preview = find_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
-    exact, proven = ExactLayer.build(weight, bias), PreviewLayer.build(weight, bias, preview)
+    exact, previewed = ExactLayer.build(weight, bias), PreviewLayer.build(weight, bias, preview)
     scan = ScanLayer.build(weight, bias)
     hidden = held_out(layer, QUICK_VECTORS if quick else VECTORS)
     # By their logits: a rounded difference to a normalizer may be equal for two words where logits are not.
-    raw, bare = exact.unnormalized(), proven.unnormalized()
-    wrong = differences(raw, {"proven": bare, "scan": scan.unnormalized()}, hidden)
+    raw, bare = exact.unnormalized(), previewed.unnormalized()
+    wrong = differences(raw, {"preview": bare, "scan": scan.unnormalized()}, hidden)
     for name, (w, b, rows) in hard(layer).items():
         one = ExactLayer.build(w, b).unnormalized()
-        other = PreviewLayer.build(w, b, preview).unnormalized()
-        wrong |= differences(one, {f"proven, {name}": other}, rows)
+        other = ScanLayer.build(w, b).unnormalized()
+        wrong |= differences(one, {f"scan, {name}": other}, rows)
     figures: dict[str, Any] = {"vectors": len(hidden), "tops": TOPS, "differences": wrong}
     if timed and not any(wrong.values()):
         layers = {
             BASELINE: FullSoftmaxLayer.build(weight, bias),
             "exact": exact,
             "scan": scan,
-            "proven": bare,
-            "proven, normalized": proven,
+            "preview": bare,
+            "preview, normalized": previewed,
         }
         figures["times"] = {str(rows): _times(layers, layer.test.hidden, rows) for rows in (1, 5)}
     some = hidden[:TOTALS]
-    off = proven.topk(some, 1).log_prob - exact.topk(some, 1).log_prob  # the logits are the same
+    off = previewed.topk(some, 1).log_prob - exact.topk(some, 1).log_prob  # the logits are the same
     figures["normalizer"] = {"mean": float(np.abs(off).mean()), "largest": float(np.abs(off).max())}
     vocab, width = weight.shape
-    figures["coordinates"] = round(float(preview.coordinates.mean()), 1)
+    figures["codes"] = len(preview.lengths)
     options = {"model": layer.name, "vocab": vocab, "width": width, "quick": quick}
     return record.write("proven", figures, threads=1, options=options)
 

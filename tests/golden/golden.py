@@ -21,7 +21,7 @@ LAYERS: dict[str, dict[str, Any]] = {
     "exact": {},
     "scan": {},
     "preview": {},
-    "preview below 1": {"output_layer": "preview", "fidelity": 0.99},
+    "preview proven": {"output_layer": "preview", "fidelity": 1.0},
     "screen": {},
     "screen alone": {"output_layer": "screen", "screen_sets": "alone"},
     "screen union": {"output_layer": "screen", "screen_sets": "union"},

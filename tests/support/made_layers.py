@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sharpbeam.fit.preview.fit import find_preview
 from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
-from sharpbeam.output_layers.preview import Preview
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, fits
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
 from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
@@ -47,7 +45,6 @@ class MadeArtifacts:
     full: bool = False
     fallback: bool = True
     tested: bool = False  # whether the shortlist has a fallback test
-    _preview: Preview | None = field(default=None, init=False)
 
     def read(self, name: str) -> Any:
         """The artifact by its name: one of those below, or one that is fitted to hidden vectors alone."""
@@ -61,12 +58,6 @@ class MadeArtifacts:
     def has(self, name: str) -> bool:
         """All of them, but for the test of a shortlist."""
         return name != "shortlist_test" or self.tested
-
-    def preview(self) -> Preview:
-        """A preview, fitted on noise, that claims any fidelity."""
-        made = self._preview or find_preview(self.weight, self.bias, self._samples())
-        self._preview = replace(made, fidelity=0.99999)
-        return self._preview
 
     def screen(self) -> Screens:
         """One screen of a few clusters."""
@@ -115,7 +106,7 @@ class MadeArtifacts:
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "preview below 1": ("preview", {"fidelity": 0.9}),
+    "preview proven": ("preview", {"fidelity": 1.0}),
     "screen alone": ("screen", {"screen_sets": "alone"}),
     "screen union": ("screen", {"screen_sets": "union"}),
     "shortlist tested": ("shortlist", {}),

@@ -82,7 +82,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
 
 
 SAMPLES = 2_000  # vectors that the methods of others are fitted on
-PREVIEWED = 10_000  # vectors that the preview of the proven layer is fitted on
+PREVIEWED = 10_000  # vectors that the preview is fitted on
 SHARING = (FgdLayer, GreedyMipsLayer, FaissIvfLayer, ScannLayer)  # one structure for every dial
 
 
@@ -110,12 +110,12 @@ def own(layer: Layer, fits: list[Fit]) -> list[Contender]:
     weight, bias = layer.weight, layer.bias
     preview = find_preview(weight, bias, layer.fit.hidden[:PREVIEWED])
     exact, scan = ExactLayer.build(weight, bias), ScanLayer.build(weight, bias)
-    proven = PreviewLayer.build(weight, bias, preview).unnormalized()
+    previewed = PreviewLayer.build(weight, bias, preview).unnormalized()
     contenders = [
         Contender(BASELINE, {}, FullSoftmaxLayer.build(weight, bias)),
         Contender("exact", {}, exact),
         Contender("scan", {}, scan),
-        Contender("proven", {"coordinates": round(float(preview.coordinates.mean()))}, proven),
+        Contender("preview", {"codes": len(preview.lengths)}, previewed),
     ]
     few = Screen(np.zeros_like(weight[:1]), bias[:1], np.array([0, K], np.int32), np.arange(K, dtype=np.int32))
     contenders.append(Contender(CALL, {"clusters": 1, "set": K}, ScreenLayer.build(weight, bias, few)))

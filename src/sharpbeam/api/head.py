@@ -33,9 +33,9 @@ class Head:
     >>> head.topk([[0.0, 2.0, 1.0]], 2).token.tolist()
     [[1, 2]]
 
-    The result of a row has the same bits whatever the other rows are. `scan` and `preview` return the k best tokens
-    of `exact`, proven; `screen` does so as often as it was fitted to (`fit_head`). A screen or preview works only with
-    the weights that it was fitted for.
+    The result of a row has the same bits whatever the other rows are. `scan` returns the k best tokens of `exact`,
+    proven; `preview` nearly always, measured; `screen` as often as it was fitted to (`fit_head`). A screen or preview
+    works only with the weights that it was fitted for.
     """
 
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, output_layer: str = "scan") -> None:

@@ -86,12 +86,9 @@ _LAYERS = {
     "scan": LayerEntry(_own("scan"), "the same top tokens, proven, from int8 scores of all tokens"),
     "preview": LayerEntry(
         _own("preview"),
-        "the same, proven, from 4-bit previews of all tokens (fit preview)",
+        "nearly the same, measured, by look-up of 4-bit codes (fit preview)",
         ("preview",),
         fit="preview.job",
-    ),
-    "lookup": LayerEntry(
-        _own("lookup"), "nearly the same, measured, by look-up of 4-bit codes (fit lookup)", ("lookup",), fit="lookup"
     ),
     "screen": LayerEntry(
         _own("screen"),
@@ -108,12 +105,12 @@ _LAYERS = {
         fit="shortlist.job",
     ),
 }
-ARTIFACTS = {name: name for name in ("preview", "lookup", "screen", "shortlist")} | {"shortlist_test": "shortlist"}
+ARTIFACTS = {name: name for name in ("preview", "screen", "shortlist")} | {"shortlist_test": "shortlist"}
 """The fitted artifacts, each with the module that declares it."""
 OLD_NAMES = {
-    "certified": "preview",
-    "proven": "preview",
-    "calibrated": "preview with a fidelity below 1",
+    "certified": "scan, or preview",
+    "proven": "scan, or preview with fidelity 1",
+    "calibrated": "preview",
     "shortlist-net": "shortlist, which uses its fallback test if one is fitted",
     "screen-alone": "screen with screen_sets alone",
     "screen-union": "screen with screen_sets union",

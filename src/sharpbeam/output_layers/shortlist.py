@@ -5,7 +5,7 @@ take the union of the sets of a batch; here each request has its own, so that no
 row's answer has the same bits whatever the rows around it and the kernel table; a returned candidate's logit has those
 of the exact layer. Where a row has fewer than k tokens, the others are token 0 with -inf.
 
-With a fallback test, rows that may lack a token that matters fall back to the proven preview, or the scan, which look
+With a fallback test, rows that may lack a token that matters fall back to the preview, or the scan, which look
 at all tokens, and log probabilities are normalized over all tokens.
 """
 
@@ -136,7 +136,7 @@ class ShortlistFallbackLayer(NativeLayer[_core.ShortlistFallbackLayer]):
 def build_layer(inputs: LayerInputs) -> AnyNativeLayer:
     """The layer of a model's shortlist, with its fallback test if there is one; raises ModelError without a shortlist.
 
-    Rows that fail the test fall back to the proven preview, or to the scan of a model without one.
+    Rows that fail the test fall back to the preview, or to the scan of a model without one.
     """
     shortlist: Shortlist = inputs.artifacts.read("shortlist")
     if not inputs.artifacts.has("shortlist_test"):

@@ -100,6 +100,4 @@ def test_a_fidelity_that_is_not_reached_writes_nothing(fitted: tuple[Path, Path]
         path.unlink()
     with pytest.raises(InputError, match="Nothing was written"):
         fit_fallback_test(folder, text, fidelity=0.99999, vectors=3000)
-    with pytest.raises(InputError, match="Nothing was written"):
-        fit_preview(folder, text, fidelity=0.9999, vectors=200)
     assert not list(folder.glob("shortlist_test.*"))

@@ -17,7 +17,7 @@ from sharpbeam.output_layers.shortlist import ShortlistFallbackLayer, ShortlistL
 VOCAB, WIDTH = 300, 24
 GIVEN = MadeArtifacts(normal(1, VOCAB, WIDTH), normal(2, VOCAB))
 SHORTLIST = GIVEN.shortlist()
-PROVEN = PreviewLayer.build(GIVEN.weight, GIVEN.bias, GIVEN.preview())
+PROVEN = PreviewLayer.build(GIVEN.weight, GIVEN.bias, GIVEN.read("preview"))
 REQUESTS = made_requests(4)
 NEVER, ALWAYS = 1e30, -1e30  # thresholds at which the net is never sure, and always
 

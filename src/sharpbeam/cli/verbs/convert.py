@@ -44,7 +44,7 @@ def convert(
         bool,
         typer.Option(
             "--preview/--no-preview",
-            help="Fit the proven preview (fit preview) and measure what int8 loses, if that takes seconds.",
+            help="Fit the preview (fit preview) and measure what int8 loses, if that takes seconds.",
         ),
     ] = True,
     text: Annotated[

@@ -38,25 +38,21 @@ def preview(
     model: Model,
     *,
     text: Texts = NONE,
-    fidelity: Fidelity = 1.0,
     vectors: Annotated[int, typer.Option(help="Hidden vectors to fit to.")] = 6000,
     machine: MachineOptions,
 ) -> None:
-    """Fit the preview: the exact layer's tokens from a small part of the bytes of its matrix.
+    """Fit the preview: nearly the exact layer's tokens, from an eighth of the bytes of an int8 scan.
 
-    All tokens are previewed in 4 bits. A bound proves which of them can be the best or matter to a beam; only those
-    take exact logits. Takes seconds. Without --text, sample sentences of the package are read.
-
-    With --fidelity below 1, a share of the bound is taken, which is faster. It is measured on text of yours that it was
-    not fitted to, and nothing is written if it misses more than you allow.
+    All tokens are previewed by 4-bit codes; those less than 6 standard deviations of their error below the best take
+    exact logits. Takes seconds. Without --text, sample sentences of the package are read.
 
     Examples:
 
+    * `sharpbeam fit preview en-pt`
     * `sharpbeam fit preview en-pt --text news.en.gz`
-    * `sharpbeam fit preview en-pt --text news.en.gz --fidelity 0.999`
     * `sharpbeam translate en-pt book.txt --output-layer preview`
     """
-    _run("preview", model, text=text, fidelity=fidelity, vectors=vectors, machine=machine)
+    _run("preview", model, text=text, vectors=vectors, machine=machine)
 
 
 @fit.command(cls=Verb)

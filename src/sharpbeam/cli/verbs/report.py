@@ -30,7 +30,7 @@ def report(
     fewer than k; the lowest logit that matters is *low*; or the row is *far* from the vectors that the set was made
     from. Without --text, the figures are those of the fit's held-out sentences.
 
-    Of a preview: the tokens that each of its stages leaves. It needs --text.
+    Of a preview: the tokens that it leaves. It needs --text.
 
     Of a Hugging Face model with its tokenizer: the share of a step that its output layer takes, and what `Head.attach`
     would gain. It needs --text, PyTorch and transformers.

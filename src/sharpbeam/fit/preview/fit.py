@@ -1,14 +1,18 @@
 """The preview of an output layer, fitted to hidden vectors in seconds, without labelled text.
 
 With S the second moment of the hidden vectors about their mean, W the output matrix without its mean row, and U the
-eigenvectors of S^1/2 W'W S^1/2, the basis is diag(r) U' S^-1/2 with r the root mean square of each coordinate of W's
-rows: all coordinates of tokens are of one size, so that 4 bits lose the same of each. How many coordinates a token
-needs is what costs least on held-out hidden vectors.
+eigenvectors of S^1/2 W'W S^1/2, hidden vectors have the coordinates U' S^-1/2 h, and rows U' S^1/2 w. The bits of all
+codes are dealt to coordinates as rate-distortion theory has it, half the logarithm of the variance, and neighbours
+with four bits altogether make a group; k-means finds its 16 words.
+
+Rounding shrinks a token: the words are nearer to the mean than it is, by just what a row that agrees with the token
+would see. A scale for each token, its square over its product with its words, makes the error independent of that.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import geometric_mean, median
 
@@ -17,88 +21,190 @@ from numpy.typing import NDArray
 
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.preview import Normalizer, Preview, PreviewLayer
+from sharpbeam.output_layers.preview import LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
+Places = NDArray[np.intp]
 RIDGE = 0.02  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
-SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 1)  # of the width: coordinates of a token
-CLIPS = (1.0, 0.84, 0.68)  # of the largest coordinate: scales that are tried, as the core tries them
-TIMED = 50  # steps that gains are measured on
-BATCH = 8  # requests
-HELD_OUT = 384  # hidden vectors that coordinates and normalizer are chosen on
-ROWS = 32  # of them, that are scored at a time
-PASSED = 1500.0  # cost of a token that is looked up alone, in bytes that are read for all tokens
-TOKEN_BYTES = 8  # read for a token, next to its coordinates
-MARGIN = 1.1  # of the largest share of the bound that was needed
-BELOW = 3.0  # the best logit: what a beam can use, about
-NEAR = 10  # best tokens of a row for which that share is taken
-SHARES_OF_TRUST = (0.25, 0.5, 1.0)  # by which tokens of a normalizer are looked for
-DEPTHS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0)  # below the best token: of exact logits
-LOOKED_UP, SUMMED = (0.0, 2.0), 2.0  # so much deeper tokens are looked up, and panels are taken token by token
-EXACT = 6  # times what a token costs that is looked up by all coordinates
-MOST_FACTOR, MOST_COST = 1e3, 0.5  # of `near` and `far`; of the tokens, for vectors that leave much to guess
-TOLERANCES = (3e-3, 1.5e-4)  # of normalizers, below fidelity 1 and proven: the cheapest with less error is taken
-ASKED = 0.03  # share of rows that a beam asks for exact sums of, over sentences of news, at most
-SURE = 5e-4  # error of normalizers with which a beam seldom has to ask for exact ones
-STATED, SAFETY = 1500, 2.0  # vectors that a row's stated error is measured on, and times the largest that is stated
-SPREADS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of stated errors
-LEAST_REST = 2.0**-12  # of a sum, next to its best token, as the core has it
+SHARE = 4  # coordinates for a code, on average: with 4 bits an eighth of int8's bytes
+GROUP, MOST_CODES = 8, 2048  # codes that share a range, and of a token: kernels/table.h
+BITS = 4.0  # of a code
+TRAINED, ROUNDS = 8192, 12  # rows that words are found on, and rounds of k-means
+MOMENT = 65_536  # rows that the second moment of the matrix is taken of
+AT_ONCE = 8192  # rows that are encoded together
+MOST_SCALE = 4.0
+CALIBRATED = 512  # hidden vectors for the normalizer
+DEPTH = 1.0  # of a normalizer's exact tokens
+STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
+LEAST_SHARE = 1e-6  # of the others: float32 has no less
+REQUESTS, TIMED = (1, 8), 50  # at a time, and steps, that gains are measured with
 
 
 def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     """The preview of the output layer `weight` [V, D], `bias` [V], fitted to hidden vectors `samples` [N, D].
 
-    A third of the samples, at most 384, are held out for choices. Raises OptionError unless N >= 2.
+    Raises OptionError unless N >= 2, ArithmeticError for values so large that their products exceed 1e12.
     """
     width = weight.shape[1]
     if samples.ndim != 2 or samples.shape[1] != width or len(samples) < 2:
         raise OptionError(f"samples has the shape {list(samples.shape)}; it must be [at least 2, {width}].")
-    held = np.unique(np.linspace(0, len(samples) - 1, min(HELD_OUT, max(1, len(samples) // 3))).astype(np.intp))
-    rest = np.delete(np.arange(len(samples)), held)
-    basis, shift, balance = _balanced(weight, samples[rest])
-    few, coordinates, trust, sizes = _cheapest(weight, bias, basis, shift, balance, samples[held])
-    preview = Preview(basis, shift, balance, coordinates, few, trust, sizes)
-    some = np.linspace(0, len(samples) - 1, min(STATED, len(samples))).astype(np.intp)
-    return replace(preview, normalizers=_normalizers(weight, bias, preview, samples[held[::2]], samples[some]))
+    mean = samples.mean(axis=0, dtype=np.float64)
+    center = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
+    some = np.linspace(0, len(weight) - 1, min(MOMENT, len(weight))).astype(np.intp)
+    to_hidden, to_rows, variances = _coordinates(weight[some] - center, samples - mean.astype(np.float32))
+    groups = _groups(variances)
+    order, lengths = np.concatenate(groups), np.array([len(group) for group in groups], np.int32)
+    basis, to_rows = np.ascontiguousarray(to_hidden[order]), np.ascontiguousarray(to_rows[:, order])
+    trained = np.linspace(0, len(weight) - 1, min(TRAINED, len(weight))).astype(np.intp)
+    words = _words((weight[trained] - center) @ to_rows, lengths)
+    shift = (-basis.astype(np.float64) @ mean).astype(np.float32)
+    encoded = _encoded(weight, center, to_rows, words, lengths)
+    offset = bias + ((weight - center) @ mean.astype(np.float32)).astype(np.float32)
+    preview = Preview(basis, shift, center, words, lengths, *encoded[:2], offset, encoded[2])
+    if not all(np.abs(each).max() <= LARGEST for each in (basis, words, offset, preview.deviation)):
+        raise ArithmeticError(f"products of weight and samples exceed {LARGEST:g}")
+    held = np.ascontiguousarray(samples[:: max(1, len(samples) // CALIBRATED)], np.float32)
+    return replace(preview, normalizer=_calibrated(weight, bias, preview, held))
+
+
+def _coordinates(rows: Floats, spread: Floats) -> tuple[Floats, Floats, Doubles]:
+    """The maps of hidden vectors [D, D] and of rows [D, D], and the variance of the rows' coordinates [D], falling."""
+    width = rows.shape[1]
+    moment = (spread.T @ spread).astype(np.float64) / len(spread)
+    moment += (RIDGE * np.trace(moment) / width or 1.0) * np.eye(width)
+    square = (rows.T @ rows).astype(np.float64) / len(rows)
+    sizes, directions = np.linalg.eigh(moment)
+    root, inverse = directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T
+    values, vectors = np.linalg.eigh(root @ square @ root)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    largest = max(float(values[0]), 1e-30)
+    return (
+        (vectors.T @ inverse).astype(np.float32),
+        (root @ vectors).astype(np.float32),
+        np.maximum(values / largest, 1e-12),
+    )
+
+
+def _groups(variances: Doubles) -> list[Places]:
+    """The coordinates of each code, by its share of the bits, in an order that gives each eight a like range."""
+    width = len(variances)
+    codes = min(width, MOST_CODES, -(-width // (SHARE * GROUP)) * GROUP)
+    low, high = np.log2(variances[-1]) - 2 * BITS, np.log2(variances[0])
+    for _ in range(60):  # the distortion at which all coordinates need as many bits as there are
+        level = (low + high) / 2
+        bits = np.clip((np.log2(variances) - level) / 2, 0.0, BITS)
+        low, high = (level, high) if bits.sum() > BITS * codes else (low, level)
+    total, ends, first = np.cumsum(bits), [], 0
+    for code in range(codes):  # as many as have its share of the bits that are left
+        before = total[first - 1] if first else 0.0
+        share = (total[-1] - before) / (codes - code)
+        end = first + 1 + int(np.searchsorted(total[first + 1 :] - before - bits[first + 1 :] / 2, share, "right"))
+        first = min(max(end, first + 1), width - (codes - code - 1)) if code < codes - 1 else width
+        ends.append(first)
+    groups: list[Places] = [np.arange(a, b, dtype=np.intp) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    groups.sort(key=lambda group: -float(variances[group].sum()))
+    eighth = codes // GROUP
+    if codes % GROUP:
+        return groups
+    parts = [groups[i * eighth : (i + 1) * eighth][:: 1 if i % 2 == 0 else -1] for i in range(GROUP)]
+    return [part[i] for i in range(eighth) for part in parts]
+
+
+def _words(rows: Floats, lengths: Ids) -> Floats:
+    """The words [16, D] of groups of `lengths` coordinates, by k-means over `rows` [N, D]."""
+    words = np.zeros((WORDS, rows.shape[1]), np.float32)
+    for group in _slices(lengths):
+        own = np.ascontiguousarray(rows[:, group])
+        best = own[np.argsort(own[:, own.var(axis=0).argmax()], kind="stable")]
+        found = np.stack(
+            [part.mean(axis=0) for part in np.array_split(best, WORDS)]
+            if len(best) >= WORDS
+            else [best[i % len(best)] for i in range(WORDS)]
+        )
+        for round_ in range(ROUNDS):
+            members = (_nearest(own, found)[:, None] == np.arange(WORDS)).astype(np.float32)
+            count = members.sum(axis=0)
+            means = (members.T @ own) / np.maximum(count, 1.0)[:, None]
+            empty = count == 0
+            if round_ < ROUNDS - 1 and empty.any():  # a word without rows takes one that is far from its own
+                far = np.argsort(-((own - means[members.argmax(axis=1)]) ** 2).sum(axis=1))[: int(empty.sum())]
+                means[np.flatnonzero(empty)[: len(far)]] = own[far]
+            found = means
+        words[:, group] = found
+    return words
+
+
+def _nearest(rows: Floats, words: Floats) -> Places:
+    """The nearest of `words` [16, n] to each of `rows` [N, n]."""
+    nearest: Places = (rows @ words.T - 0.5 * (words**2).sum(axis=1)).argmax(axis=1)
+    return nearest
+
+
+def _slices(lengths: Ids) -> Iterator[slice]:
+    ends = np.cumsum(lengths).tolist()
+    return (slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _encoded(
+    weight: Floats, center: Floats, to_rows: Floats, words: Floats, lengths: Ids
+) -> tuple[Ids, Floats, Floats]:
+    """The codes [V, ceil(M / 8)] of all tokens, their scale [V] and the deviation of what is left [V]."""
+    codes = np.zeros((len(weight), -(-len(lengths) // 8)), np.uint32)
+    scale, deviation = np.ones(len(weight), np.float32), np.zeros(len(weight), np.float32)
+    for first in range(0, len(weight), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        rows = (weight[some] - center).astype(np.float32) @ to_rows
+        near = np.empty_like(rows)
+        for code, group in enumerate(_slices(lengths)):
+            nearest = _nearest(rows[:, group], words[:, group])
+            near[:, group] = words[nearest, group]
+            codes[some, code // 8] |= nearest.astype(np.uint32) << np.uint32(code % 8 * 4)
+        square, product = (rows**2).sum(axis=1), (rows * near).sum(axis=1)
+        scale[some] = np.divide(square, product, out=scale[some], where=product > square / MOST_SCALE)
+        deviation[some] = np.linalg.norm(rows - scale[some, None] * near, axis=1)
+    return codes.view(np.int32), scale, deviation
+
+
+def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats) -> Normalizer:
+    """The normalizer with the least square error on `samples` [N, D], and what it states."""
+    layer, exact = PreviewLayer.build(weight, bias, preview), ExactLayer.build(weight, bias)
+    wanted = exact.unnormalized().topk(samples, 1).log_prob[:, 0].astype(np.float64)
+    wanted -= exact.topk(samples, 1).log_prob[:, 0]
+    sums = [
+        np.exp(layer.totals(samples, Normalizer(DEPTH, near, far))[0].astype(np.float64) - wanted)
+        for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+    ]  # as shares of the true sums
+    parts = np.stack([sums[1] - sums[0], sums[2] - sums[0]], axis=1)
+    near, far = np.maximum(np.linalg.lstsq(parts, 1.0 - sums[0], rcond=None)[0], 1e-3).tolist()
+    total, share = layer.totals(samples, Normalizer(DEPTH, near, far))
+    counts = share > LEAST_SHARE
+    error = np.abs(total[counts] - wanted[counts]) / np.sqrt(share[counts])
+    spread = SAFETY * float(np.quantile(error, STATED)) if len(error) else 1.0
+    return Normalizer(DEPTH, near, far, spread)
 
 
 def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) -> dict[str, float]:
-    """Times that the preview is faster than a scan on this machine.
+    """Times that the preview is faster than a scan on this machine, a single request and a batch.
 
     "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
-    of 5. The mean of a single request and of a batch, since the layer is chosen before requests come. No "beam" where
-    the normalizers are too far off: a beam would ask for exact ones too often.
+    of 5.
     """
-    proven, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
-    sums = ASKED * _row_time(ExactLayer.build(weight, bias), samples)
+    layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
 
     def gain(width: int, *, normalize: bool = True) -> float:
-        asked = sums if width > 1 else 0.0
-        return geometric_mean(
-            step_gain(proven, scan, samples, width, requests, normalize=normalize, asked=asked)
-            for requests in (1, BATCH)
-        )
+        return geometric_mean(_step_gain(layer, scan, samples, width, n, normalize=normalize) for n in REQUESTS)
 
-    sure = preview.normalizers[1].error <= SURE
-    return {"greedy": gain(1, normalize=False), "scores": gain(1)} | ({"beam": gain(5)} if sure else {})
+    return {"greedy": gain(1, normalize=False), "scores": gain(1), "beam": gain(5)}
 
 
-def step_gain(
-    layer: PreviewLayer,
-    scan: ScanLayer,
-    samples: Floats,
-    width: int,
-    requests: int = 1,
-    *,
-    normalize: bool = True,
-    asked: float = 0.0,
+def _step_gain(
+    layer: PreviewLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, *, normalize: bool
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    By the thread's processor time, medians of interleaved calls. Without `normalize` both find tokens only. `asked`
-    nanoseconds a row are added to the time of `layer`: for the exact sums that a search asks for.
+    By the thread's processor time, medians of interleaved calls. Without `normalize` both find tokens only.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
@@ -113,192 +219,4 @@ def step_gain(
         layer.native.topk_details(hidden, k, normalize, request, score, width)
         spent[0].append(between - began)
         spent[1].append(time.thread_time_ns() - between)
-    return median(spent[0]) / max(1.0, median(spent[1]) + asked * rows)
-
-
-def _row_time(exact: ExactLayer, samples: Floats) -> float:
-    """Nanoseconds that an exact sum takes, of those that are asked for together."""
-    spent, some = [], np.ascontiguousarray(np.resize(samples, (BATCH, samples.shape[1])))
-    for _ in range(5):
-        began = time.thread_time_ns()
-        exact.topk(some, 1)
-        spent.append(time.thread_time_ns() - began)
-    return median(spent) / BATCH
-
-
-def _balanced(weight: Floats, samples: Floats) -> tuple[Floats, Floats, Floats]:
-    """The basis [D, D], the shift [D] that moves the mean of the samples to the origin, and the balance [D]."""
-    width = weight.shape[1]
-    mean = samples.mean(axis=0, dtype=np.float64)
-    spread = (samples - mean.astype(np.float32)).astype(np.float32)
-    moment = (spread.T @ spread).astype(np.float64) / len(samples)
-    centered = weight - weight.mean(axis=0)
-    square = (centered.T @ centered).astype(np.float64)
-    moment += (RIDGE * np.trace(moment) / width or 1.0) * np.eye(width)
-    sizes, directions = np.linalg.eigh(moment)
-    root, inverse = (directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T)
-    values, vectors = np.linalg.eigh(root @ square @ root)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    size = np.sqrt(np.maximum(values, 1e-10 * max(values[0], 1e-30)) / len(weight))
-    basis = (size[:, None] * (vectors.T @ inverse)).astype(np.float32)
-    # Tokens have coordinates of size 1, hidden vectors of the size of `size`.
-    balance = (1.0 / np.sqrt(size)).astype(np.float32)
-    return basis, (-basis.astype(np.float64) @ mean).astype(np.float32), balance
-
-
-def _quantized(head: Floats) -> Floats:
-    """Rows [n, m] in 4 bits: multiples of a scale from -8 to 7, the scale with the least error."""
-    largest = np.take_along_axis(head, np.abs(head).argmax(axis=1)[:, None], axis=1)
-    best, error = np.zeros_like(head), np.full(len(head), np.inf, np.float32)
-    for clip in CLIPS:
-        scale = -largest * np.float32(clip / 8)
-        scale[scale == 0] = 1.0
-        found = np.clip(np.round(head / scale), -8, 7) * scale
-        lost = ((head - found) ** 2).sum(axis=1)
-        better = lost < error
-        best[better], error[better] = found[better], lost[better]
-    return best
-
-
-def _cheapest(
-    weight: Floats, bias: Floats, basis: Floats, shift: Floats, balance: Floats, samples: Floats
-) -> tuple[Ids, Ids, Floats, Ids]:
-    """Coordinates [V] for which a token costs fewest bytes, below fidelity 1 and proven; trust and sizes of choices.
-
-    The cost is the bytes that all rows read, and those of the rows for which the preview does not rule the token out.
-    """
-    width = weight.shape[1]
-    center = weight.mean(axis=0)
-    rows = np.linalg.solve(basis.T.astype(np.float64), (weight - center).T.astype(np.float64)).T.astype(np.float32)
-    constant = bias - rows @ shift
-    most = -(-width // 8) * 8
-    choices = sorted({min(most, max(8, -(-round(share * width) // 8) * 8)) for share in SHARES})
-    previews = [_quantized(rows[:, :m]) for m in choices]
-    lost = [np.linalg.norm((rows[:, :m] - p) / balance[:m], axis=1) for m, p in zip(choices, previews, strict=True)]
-    left_out = [np.linalg.norm(rows[:, m:] / balance[m:], axis=1) for m in choices]
-    hidden = samples @ basis.T + shift
-    trust = _trust(rows, constant, hidden, balance, choices, previews, lost, left_out)
-    passed = _passed(hidden, rows, constant, choices, previews, lost, left_out, balance, trust)
-    cost = np.array(choices)[:, None] / 2 + TOKEN_BYTES + PASSED * (passed + 0.3 / len(samples))
-    sizes = np.array(choices, np.int32)
-    few, all_of_them = sizes[cost.argmin(axis=1)]
-    return few, all_of_them, trust, sizes
-
-
-def _passed(
-    samples: Floats,
-    rows: Floats,
-    constant: Floats,
-    choices: list[int],
-    previews: list[Floats],
-    lost: list[Floats],
-    left_out: list[Floats],
-    balance: Floats,
-    trust: Floats,
-) -> Doubles:
-    """The share of `samples` [N, D] for which a token is not ruled out, [2, choices, V]: below fidelity 1, proven."""
-    passed = np.zeros((2, len(choices), len(rows)))
-    for first in range(0, len(samples), ROWS):
-        hidden = samples[first : first + ROWS]
-        bar = (hidden @ rows.T + constant).max(axis=1)[:, None] - BELOW
-        for i, m in enumerate(choices):
-            preview = hidden[:, :m] @ previews[i].T + constant
-            bound = np.linalg.norm(hidden[:, :m] * balance[:m], axis=1)[:, None] * lost[i]
-            bound += np.linalg.norm(hidden[:, m:] * balance[m:], axis=1)[:, None] * left_out[i]
-            passed[0, i] += (preview + trust[i] * bound >= bar).sum(axis=0)
-            passed[1, i] += (preview + bound >= bar).sum(axis=0)
-    return passed / len(samples)
-
-
-def _trust(
-    rows: Floats,
-    constant: Floats,
-    hidden: Floats,
-    balance: Floats,
-    choices: list[int],
-    previews: list[Floats],
-    lost: list[Floats],
-    left_out: list[Floats],
-) -> Floats:
-    """For each choice the largest share of the bound by which the preview of a row's best tokens was too small.
-
-    A tenth more, so that a row that is a little unlike all samples does not miss a token.
-    """
-    most = np.zeros(len(choices), np.float32)
-    best = min(NEAR, len(rows))
-    for h in hidden:
-        logits = rows @ h + constant
-        tokens = np.argpartition(-logits, best - 1)[:best]
-        for i, m in enumerate(choices):
-            short = logits[tokens] - (previews[i][tokens] @ h[:m] + constant[tokens])
-            bound = (
-                np.linalg.norm(h[:m] * balance[:m]) * lost[i][tokens]
-                + np.linalg.norm(h[m:] * balance[m:]) * left_out[i][tokens]
-            )
-            most[i] = max(most[i], float((short / np.maximum(bound, 1e-20)).max()))
-    trusts: Floats = np.clip(MARGIN * most, 0.05, 1.0)
-    return trusts
-
-
-def _normalizers(
-    weight: Floats, bias: Floats, preview: Preview, samples: Floats, more: Floats
-) -> tuple[Normalizer, Normalizer]:
-    """Below fidelity 1, and of the proven layer: that with fewest tokens to look up whose error on `samples` is small.
-
-    Where none is within its tolerance, the one with the least root mean square error of those that cost less than a
-    scan. What the proven one states is
-    measured on `more`.
-    """
-    exact = ExactLayer.build(weight, bias)
-    samples, more = np.ascontiguousarray(samples), np.ascontiguousarray(more)
-    _, wanted = _exact_totals(exact, samples)
-    found: list[Normalizer] = []
-    for measured, tolerance in zip((True, False), TOLERANCES, strict=True):
-        layer = PreviewLayer.build(weight, bias, preview, measured=measured)
-        tried = []
-        for share in SHARES_OF_TRUST:
-            for further in LOOKED_UP:
-                for depth in DEPTHS:
-                    n = Normalizer(share, depth, depth + further, depth + further + SUMMED)
-                    choice, cost = _calibrated(layer, samples, wanted, n)
-                    tried.append((choice, cost))
-                    if choice.error < tolerance:
-                        break  # the next ones cost more
-        few = [one for one in tried if one[1] < MOST_COST * len(samples) * len(weight)] or tried
-        good = [one for one in few if one[0].error < tolerance]
-        best = min(good, key=lambda one: one[1]) if good else min(few, key=lambda one: one[0].error)
-        found.append(best[0])
-    return found[0], _stated(layer, more, *_exact_totals(exact, more), found[1])
-
-
-def _exact_totals(exact: ExactLayer, samples: Floats) -> tuple[Doubles, Doubles]:
-    """The best logits [N] and the normalizers [N]."""
-    best = exact.unnormalized().topk(samples, 1).log_prob[:, 0].astype(np.float64)
-    return best, best - exact.topk(samples, 1).log_prob[:, 0]
-
-
-def _stated(layer: PreviewLayer, samples: Floats, best: Doubles, wanted: Doubles, n: Normalizer) -> Normalizer:
-    """`n` with the errors that it states: `SAFETY` times what none of `samples` exceeds, with the least squares.
-
-    Searches add the squares of what rows state.
-    """
-    known, total = (layer.totals(samples, each)[0].astype(np.float64) for each in (replace(n, near=0.0, far=0.0), n))
-    share, error = 1.0 - np.exp(known - total), np.abs(total - wanted)
-    rest = (np.maximum(0.0, -np.expm1(best - total)) + LEAST_REST) ** 0.25
-    stated = [(spread, max(1e-6, float(((error - spread * share) / rest).max()))) for spread in SPREADS]
-    spread, unsure = min(stated, key=lambda one: float(np.mean((one[0] * share + one[1] * rest) ** 2)))
-    return replace(n, spread=SAFETY * spread, unsure=SAFETY * unsure)
-
-
-def _calibrated(layer: PreviewLayer, samples: Floats, wanted: Doubles, choice: Normalizer) -> tuple[Normalizer, int]:
-    """`choice` with the factors `near` and `far` of least squares, and its cost."""
-    sums, cost = [], 0
-    for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
-        total, looked_up, exact = layer.totals(samples, replace(choice, near=near, far=far))
-        cost = looked_up + EXACT * exact
-        sums.append(np.exp(total.astype(np.float64) - wanted))  # as a share of the true sum
-    parts = np.stack([sums[1] - sums[0], sums[2] - sums[0]], axis=1)
-    factors = np.clip(np.linalg.lstsq(parts, 1.0 - sums[0], rcond=None)[0], 0.0, MOST_FACTOR)
-    error = np.log(np.maximum(sums[0] + parts @ factors, 1e-30))
-    near, far = factors.tolist()
-    return replace(choice, near=near, far=far, error=float(np.sqrt(np.mean(error**2)))), cost
+    return median(spent[0]) / max(1.0, median(spent[1]))

@@ -101,7 +101,7 @@ class FallbackTestFit:
         return (
             f"{self.folder}: of {m.rows} rows of a beam over held-out sentences, {m.alone:.2%} have all tokens that "
             f"matter in the shortlist, {m.fidelity:.3%} with its fallback test (at least {m.bound:.2%} with 95% "
-            f"confidence); {m.fallback:.1%} fall back to the proven preview, or to a scan."
+            f"confidence); {m.fallback:.1%} fall back to the preview, or to a scan."
         )
 
 
@@ -116,7 +116,7 @@ def fit_fallback_test(
 ) -> FallbackTestFit:
     """Fit the fallback test of a model's shortlist, which the layer uses from then on.
 
-    Rows that may lack a token that matters to the search fall back to the proven preview, or to a scan. `fidelity` is
+    Rows that may lack a token that matters to the search fall back to the preview, or to a scan. `fidelity` is
     the share of rows that have all that matter then, or fall back: its 95% confidence bound on held-out sentences.
     `text` names source sentences as in `fit_preview`. Takes a minute or two.
 
