@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from sharpbeam.contract.steps import Steps
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents.job import Steps
 
 R = TypeVar("R")
 _HOSTILE = ("<script>alert(1)</script>", "</p>", "&amp;", '"', "'>", "-->", "]]>", "a", "日本", "<!--")

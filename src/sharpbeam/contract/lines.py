@@ -80,7 +80,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
         if bullet := _BULLET.match(hidden, at, line.end()):
             at = bullet.end()
         for first, last in split_sentences(hidden[at : line.end()], language):
-            for start, end in _cut(hidden, at + first, at + last):
+            for start, end in cut_sentence(hidden, at + first, at + last):
                 inside = _peeled(hidden, start, end, ends)
                 if any(map(str.isalpha, blank[slice(*inside)])):
                     yield inside
@@ -97,12 +97,12 @@ def _peeled(text: str, start: int, end: int, ends: list[tuple[int, int]]) -> tup
     return start, end
 
 
-def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def cut_sentence(text: str, start: int, end: int, most: int = MOST_LETTERS) -> Iterator[tuple[int, int]]:
     """A sentence in ranges of at most so many characters, cut after a sign or at a space."""
-    while end - start > MOST_LETTERS:
-        window = text[start : start + MOST_LETTERS]
+    while end - start > most:
+        window = text[start : start + most]
         places = [window.rfind(sign) + 1 for sign in _CUTS]
-        at = next((place for place in places if place > MOST_LETTERS // 2), window.rfind(" ") + 1 or MOST_LETTERS)
+        at = next((place for place in places if place > most // 2), window.rfind(" ") + 1 or most)
         yield start, start + len(text[start : start + at].rstrip())
         start += at
         while start < end and text[start].isspace():

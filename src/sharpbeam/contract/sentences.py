@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sharpbeam.contract.spans import span_steps
@@ -14,6 +14,7 @@ from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.case import Case, case_of, outside, titled, upper
 from sharpbeam.text.numbers import lost_numbers
 from sharpbeam.text.spans import Span, kept
+from sharpbeam.text.vocabulary import Vocabulary
 
 AGAIN = {"beam_size": 5, "num_hypotheses": 5}
 
@@ -29,7 +30,13 @@ class Contract:
     penalty: float = 0.0  # the length penalty of a line's score
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
     messages: int = 3  # ICU messages inside of each other that are translated
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
     count_pieces: Callable[[str], int] = len  # of a word of the source
+
+
+def piece_counter(vocabulary: Vocabulary) -> Callable[[str], int]:
+    """A function that counts the pieces of a word."""
+    return lambda word: len(vocabulary.encode(word))
 
 
 def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
@@ -37,13 +44,15 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     hidden = blanked(text, spans)
     case = case_of(text, hidden, contract.language, contract.count_pieces)
     spelled = case.text if case else text
-    changes = {"return_attention": True} if case and case.name == "words" and contract.attends else {}
+    changes = dict(contract.changes)
+    if case and case.name == "words" and contract.attends:
+        changes["return_attention"] = True
     answer = yield from _number_steps(spelled, spans, contract, changes)
     if case is None:
         return answer
     fixed = [span.text for span in spans]
     answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answer.hypotheses)
-    if not contract.attention and changes:
+    if not contract.attention:
         answers = tuple(replace(each, attention=None) for each in answers)
         answer = replace(answer, source_tokens=())
     return replace(answer, source=text, hypotheses=answers)

@@ -97,7 +97,8 @@ def _written(text: str, spans: Sequence[Span], names: Sequence[str]) -> tuple[st
                 at += 1
         places.append((len(written), len(written) + len(name)))
         written += name
-    return written + text[at:], places
+    written += text[at:]
+    return written, [(min(start, len(written)), min(end, len(written))) for start, end in places]
 
 
 def _filled(
@@ -120,7 +121,7 @@ def _filled(
             if spots := _places(answer.text, name):
                 changes += [Change(*spots[0], span.text), *(Change(*spot, "") for spot in spots[1:])]
             else:
-                changes.append(_insertion(answer.text, where(number), span.text))
+                changes.append(_insertion(answer.text, where(number), span, text))
         return changed_answer(answer, sorted(changes, key=lambda change: (change.start, change.end)))
 
     changes = [Change(*place, span.text) for place, span in zip(places, spans, strict=True)]
@@ -128,11 +129,16 @@ def _filled(
     return changed_source(replace(translation, hypotheses=answers), text, changes)
 
 
-def _insertion(text: str, place: int, span: str) -> Change:
-    """A span between words, after the one that `place` is in or at the end of."""
+def _insertion(text: str, place: int, span: Span, source: str) -> Change:
+    """A span after the word that `place` is in or at the end of, with a space where the source has one."""
     while 0 < place < len(text) and not (text[place].isspace() or text[place] in _SIGNS or spaceless(text[place])):
         place += 1
-    return Change(place, place, f" {span}" if place else f"{span} ")
+    left = source[max(0, span.start - 1) : span.start].isalnum()
+    right = source[span.end : span.end + 1].isalnum()
+    space, end = "" if left or not place else " ", place
+    if right and text[place : place + 1].isspace():
+        end += 1
+    return Change(place, end, space + span.text + ("" if place or right else " "))
 
 
 def _guided(guide: str, text: str, names: Sequence[str]) -> Callable[[int], int]:

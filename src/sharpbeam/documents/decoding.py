@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sharpbeam.contract.sentences import Contract, sentence_steps
+from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents.guards import Attempt, Flag, Verdict, attempts, check, check_translation
-from sharpbeam.documents.job import Job, Steps
+from sharpbeam.text.spans import find_spans
 
 Range = tuple[int, int]
 
@@ -38,22 +41,34 @@ def kept(text: str) -> Decoded:
 
 
 def decode_steps(
-    texts: Sequence[str], attended: Collection[str], guarded: bool, attends: bool = True, language: str = ""
+    texts: Sequence[str],
+    attended: Collection[str],
+    guarded: bool,
+    contract: Contract,
+    fixed: Mapping[str, Collection[str]],
 ) -> Steps[dict[str, Decoded]]:
-    """Decode distinct sentences, with attention those that are `attended` or guarded, where the model has it."""
+    """Decode distinct sentences, with attention those that are `attended` or guarded, where the model has it.
+
+    `fixed` are parts of a sentence that are not translated, besides its protected spans.
+    """
     attention = {"return_attention": True}
-    jobs = [Job(text, attention if attends and (guarded or text in attended) else {}) for text in texts]
-    answers = dict(zip(texts, (yield jobs) if jobs else (), strict=True))
+
+    def steps(job: Job, text: str) -> Steps[Translation]:
+        pattern = re.compile("|".join(map(re.escape, fixed[text]))) if fixed.get(text) else None
+        return sentence_steps(job.text, find_spans(job.text, pattern), replace(contract, changes=job.changes))
+
+    jobs = [Job(text, attention if contract.attends and (guarded or text in attended) else {}) for text in texts]
+    answers = dict(zip(texts, (yield from together(list(map(steps, jobs, texts)))), strict=True))
     if not guarded:
         return {text: Decoded.whole(text, answer) for text, answer in answers.items()}
     found = {text: Decoded.whole(text, answer, check_translation(answer)) for text, answer in answers.items()}
     tried = {
         text: ways
         for text, first in found.items()
-        if first.verdict.flags and (ways := list(attempts(text, first.verdict, attends, language)))
+        if first.verdict.flags and (ways := list(attempts(text, first.verdict, contract.attends, contract.language)))
     }
-    again = [job for ways in tried.values() for way in ways for job in way.jobs]
-    new = iter((yield again) if again else ())
+    again = [steps(job, text) for text, ways in tried.items() for way in ways for job in way.jobs]
+    new = iter((yield from together(again)))
     for text, ways in tried.items():
         others = [other for way in ways for other in _candidates(way, [next(new) for _ in way.jobs])]
         best = min([found[text], *others], key=lambda one: one.badness)

@@ -18,11 +18,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.contract.steps import Job
 from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer, Translation
-from sharpbeam.documents.job import Job
 from sharpbeam.text.repetition import is_loop
 from sharpbeam.text.sentences import split_sentences
+from sharpbeam.text.spans import Span, find_spans
 
 Flag = Literal["omission", "loop", "copy", "cut"]
 MOST_MISSING = 1.3  # words
@@ -46,12 +47,16 @@ class Verdict:
 def check(source: str, answer: Answer, source_tokens: Sequence[str], truncated: bool = False) -> Verdict:
     """Judge an answer; omissions are seen only where it has attention."""
     flags: list[Flag] = []
-    missing, lost = _longest_gap(source, answer, source_tokens)
+    spans = find_spans(source)
+    missing, lost = _longest_gap(source, answer, source_tokens, spans)
     if missing > MOST_MISSING:
         flags.append("omission")
     if is_loop(source, answer.text):
         flags.append("loop")
-    if is_copy(_tokens(source), _tokens(answer.text)):
+    own, other = source, answer.text
+    for span in spans:
+        own, other = own.replace(span.text, " ", 1), other.replace(span.text, " ", 1)
+    if is_copy(_tokens(own), _tokens(other)):
         flags.append("copy")
     if truncated or (answer.tokens and len(answer.token_scores) == len(answer.tokens)):
         flags.append("cut")
@@ -81,7 +86,9 @@ def coverage(
     return found, np.minimum(total, 1.0)
 
 
-def _longest_gap(source: str, answer: Answer, source_tokens: Sequence[str]) -> tuple[float, tuple[int, int]]:
+def _longest_gap(
+    source: str, answer: Answer, source_tokens: Sequence[str], spans: Sequence[Span]
+) -> tuple[float, tuple[int, int]]:
     if not answer.attention or not source_tokens:
         return 0.0, (0, 0)
     found, covered = coverage(source, answer, source_tokens)
@@ -89,6 +96,8 @@ def _longest_gap(source: str, answer: Answer, source_tokens: Sequence[str]) -> t
     for index, (start, end) in enumerate(found):
         if total <= 0:
             total, begin = 0.0, start
+        if any(span.start < end and start < span.end for span in spans):  # it is there
+            continue
         size = 0.5 if _IDEOGRAPH.match(source[start]) else 1.0
         total += size * (1.0 - float(covered[index]) / ENOUGH)
         if total > best:

@@ -1,29 +1,17 @@
-"""Decoding jobs: what a document asks a decoder for, so that a batch, a session or a server can do it."""
+"""Steps of a document, decoded by a translator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sharpbeam.api.translator import Translator
+from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.text.glossary import Glossary
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A text to decode, and what is changed in the options for it: {"return_attention": True}."""
-
-    text: str
-    changes: dict[str, Any] = field(default_factory=dict)
-
-
-Steps = Generator[Sequence[Job], Sequence[Translation], R]
-"""Yields jobs and is sent their translations, in the same order; returns the result. It does no decoding itself."""
 
 
 def run_steps(

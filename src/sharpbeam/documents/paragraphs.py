@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
 
+from sharpbeam.contract.answers import Piece, between
+from sharpbeam.contract.lines import cut_sentence
 from sharpbeam.contract.words import WordAttention, count_words, word_attention
-from sharpbeam.decoding.results import Translation
 from sharpbeam.documents.segment import Segment, is_translatable
 from sharpbeam.documents.transfer import Aligned
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.sentences import split_sentences
+from sharpbeam.text.spans import covered, find_spans
 
-_SIGNS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
 _EACH = 16  # words: the cost of a sentence to a tag
-_WIDE = re.compile(r"[⺀-鿿豈-﫿＀-￯]")  # scripts without spaces
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A range of a source text and its translation."""
-
-    start: int
-    end: int
-    translation: Translation
 
 
 def sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -> list[tuple[int, int]]:
     """Ranges of the sentences of a segment; none ends inside of fixed text."""
     if not segment.text:
         return []
-    found = split_sentences(segment.text, language) if options.split_sentences else [(0, len(segment.text))]
+    hidden = covered(segment.text, find_spans(segment.text))  # no sentence ends in a span
+    found = split_sentences(hidden, language) if options.split_sentences else [(0, len(segment.text))]
     merged: list[tuple[int, int]] = []
     fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
     for start, end in found:
@@ -42,21 +31,7 @@ def sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -
             merged[-1] = (merged[-1][0], end)
         else:
             merged.append((start, end))
-    return [part for one in merged for part in _cut(segment.text, *one, options.max_sentence)]
-
-
-def _cut(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
-    """A sentence in ranges of at most so many characters, cut after a sign or at a space."""
-    while end - start > most:
-        window = text[start : start + most]
-        places = [window.rfind(sign) + 1 for sign in _SIGNS]
-        at = next((place for place in places if place > most // 2), window.rfind(" ") + 1 or most)
-        yield start, start + len(text[start : start + at].rstrip())
-        start += at
-        while start < end and text[start].isspace():
-            start += 1
-    if start < end:
-        yield start, end
+    return [part for one in merged for part in cut_sentence(segment.text, *one, options.max_sentence)]
 
 
 def is_sentence(text: str) -> bool:
@@ -72,10 +47,8 @@ def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
     text, at = "", 0
     places: list[tuple[int, int, int, int]] = []
     for piece in pieces:
-        between, answer = segment.text[at : piece.start], piece.translation.text.strip()
-        if between.isspace() or not between:
-            between = _between(text, between, answer)
-        text += between
+        answer = piece.translation.text.strip()
+        text += between(text, segment.text[at : piece.start], answer)
         places.append((piece.start, piece.end, len(text), len(text) + len(answer)))
         text += answer
         at = piece.end
@@ -90,15 +63,6 @@ def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
         found = word_attention(segment.text[start:end], text[at:last], piece.translation)
         sentences.append(WordAttention(_moved(found.source, start), _moved(found.target, at), found.weights))
     return Aligned(text, places, sentences)
-
-
-def _between(before: str, between: str, after: str) -> str:
-    if not before or not after:
-        return between
-    wide = bool(_WIDE.match(before[-1]) and _WIDE.match(after[0]))
-    if not between:
-        return "" if wide or before[-1].isspace() else " "
-    return "" if wide and between == " " else between
 
 
 def _moved(ranges: list[tuple[int, int]], by: int) -> list[tuple[int, int]]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.api.translator import Translator
+from sharpbeam.contract.answers import Piece
+from sharpbeam.contract.sentences import Contract, piece_counter
+from sharpbeam.contract.steps import Steps
 from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.glossary import marked
 from sharpbeam.documents.guards import Flag
-from sharpbeam.documents.job import Steps, run_steps
-from sharpbeam.documents.paragraphs import Piece, is_sentence, joined, sentence_ranges
+from sharpbeam.documents.job import run_steps
+from sharpbeam.documents.paragraphs import is_sentence, joined, sentence_ranges
 from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.documents.transfer import transfer
 from sharpbeam.errors import InputError, OutputError
@@ -88,7 +91,8 @@ def translate_text(
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
     terms = Glossary.of(glossary)
-    steps = document_steps(document, wanted, language, attends, terms, target=target)
+    spelling: Any = {"target": target, "count_pieces": piece_counter(translator.loaded.source)}
+    steps = document_steps(document, wanted, language, attends, terms, **spelling)
     return run_steps(steps, translator, chosen, progress, terms)
 
 
@@ -147,14 +151,16 @@ def document_steps(
     glossary: Glossary | None = None,
     confidence: bool = True,
     target: str = "",
+    count_pieces: Callable[[str], int] = len,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
-    Without `confidence` that of sentences is 1.
+    Without `confidence` that of sentences is 1. `count_pieces` counts those of a word, for text in capitals.
     """
+    contract = Contract(language, target, attends, attention=True, count_pieces=count_pieces)
     if target and (relabel := getattr(document, "relabel", None)):  # HTML
         relabel(language, target)
     segments = [marked(segment, glossary) for segment in document.segments]
@@ -168,11 +174,15 @@ def document_steps(
             count += len(ranges[last])
             last += 1
         group = list(zip(document.segments[first:last], segments[first:last], ranges[first:last], strict=True))
+        fixed: dict[str, set[str]] = {}
+        for segment, _, own in group:
+            for start, end in own if segment.tags else ():
+                fixed.setdefault(segment.text[start:end], set()).update(_fixed(segment, start, end))
         texts = {segment.text[start:end]: bool(segment.tags) for _, segment, own in group for start, end in own}
         texts |= {segment.text[start:end]: True for _, segment, own in group if segment.tags for start, end in own}
         asked = [text for text in texts if is_sentence(text)]
         attended = {text for text in asked if attends and texts[text]}
-        found = yield from decode_steps(asked, attended, options.guards, attends, language)
+        found = yield from decode_steps(asked, attended, options.guards, contract, fixed)
         for segment, _, own in group:
             pieces = []
             for start, end in own:
@@ -183,6 +193,13 @@ def document_steps(
             parts.append(transfer(lacks, joined(lacks, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
+
+
+def _fixed(segment: Segment, start: int, end: int) -> Iterator[str]:
+    """The texts in a range of a segment that are not translated."""
+    for tag in segment.tags:
+        if tag.fixed and start <= tag.start and tag.end <= end:
+            yield segment.text[tag.start : tag.end]
 
 
 def _sentence(source: str, decoded: Decoded, confident: bool) -> Sentence:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from sharpbeam.contract.steps import Job
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import DocumentTranslation
-from sharpbeam.documents.job import Job
 from sharpbeam.errors import RequestCancelledError, SharpbeamError
 from sharpbeam.server.admission import Ticket
 from sharpbeam.server.catalog import Hop
@@ -102,7 +102,7 @@ class Decoder:
             translation = Translation(job.text, answers, translation.truncated)
         if self.remembers:
             self.translations.setdefault(job.text, translation)
-        if self.tell is not None:
+        if self.tell is not None and "return_scores" not in job.changes:  # a text with stand-ins is no sentence
             self.tell(job.text, translation.text)
         return translation
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sharpbeam.decoding.results import Translation
+from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import Sentence, TagOptions
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
@@ -125,8 +125,8 @@ class Service:
             raise bad_request(f"Invalid request: {error}") from None
         result, translations = TranslatedText(document.content), decoder.translations
         if query.details:
-            sentences = (each for each in document.sentences if each.source in translations)
-            result.sentences = [(each, translations[each.source]) for each in sentences]
+            unknown = Translation("", (EMPTY,))  # of a sentence with protected spans, whose words are not known
+            result.sentences = [(each, translations.get(each.source, unknown)) for each in document.sentences]
         for rank in range(1, query.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in translations.values()):
                 other = await decoder.run(self._steps(text, source, query, decoder), rank)

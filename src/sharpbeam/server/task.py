@@ -7,9 +7,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import DocumentTranslation, TagOptions, document_steps, read_document, read_tagged
-from sharpbeam.documents.job import Job, Steps
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.glossary import Glossary
 

@@ -11,8 +11,8 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from sharpbeam.contract.steps import Job
 from sharpbeam.documents import DocumentTranslation, Sentence
-from sharpbeam.documents.job import Job
 from sharpbeam.errors import InputError
 from sharpbeam.server.refusals import Fault, Refused
 from sharpbeam.server.task import Answers, Task

@@ -20,6 +20,7 @@ LEAST_LOWERED = 2  # words of a title that are usually in lower case
 LEAST_RUN = 2  # words in capitals, one after another, of a sentence that is not
 LEAST_LETTERS = 8  # of such words
 LEAST_CAPITALS = 5  # letters of a sentence in capitals, which otherwise is an abbreviation
+LEAST_WORD = 3  # letters of the words of a title that are counted
 LONG_WORD = 4  # letters of words that have a capital letter in any title
 
 
@@ -68,12 +69,13 @@ def case_of(text: str, hidden: str, language: str, count_pieces: Callable[[str],
     chosen: Sequence[re.Match[str]] = [word for run in _runs(words) for word in run]
     if hidden.isupper() and sum(map(str.isalpha, hidden)) >= LEAST_CAPITALS:
         name, chosen = "upper", words
-    elif not capitals and all(_in_title(word[0]) for word in words) and len(words) > LEAST_LOWERED:
+    elif not capitals and len(words) > LEAST_LOWERED and words[0][0][0].isupper() and all(map(_in_title, words)):
         name, chosen = "title", words
     spelled, lowered = text, 0
     for word in chosen:
-        usual = _usual(word[0], language, count_pieces)
-        lowered += usual.islower() and word is not words[0]
+        alone = name == "title" and len(word[0]) == 1  # R&D
+        usual = word[0] if alone else _usual(word[0], language, count_pieces)
+        lowered += usual.islower() and len(usual) >= LEAST_WORD and word[0][0].isupper() and word is not words[0]
         usual = capitalized(usual, language) if word is words[0] else usual
         if len(usual) == len(word[0]):
             spelled = spelled[: word.start()] + usual + spelled[word.end() :]
@@ -87,7 +89,7 @@ def titled(text: str, small: bool, language: str) -> str:
     """The text as a title, in which short words stay in lower case where they are `small`."""
 
     def word(match: re.Match[str]) -> str:
-        short = small and match.start() > 0 and len(match[0]) < LONG_WORD
+        short = small and len(match[0]) < LONG_WORD
         return match[0] if short else capitalized(match[0], language)
 
     return WORD.sub(word, text)
@@ -106,7 +108,8 @@ def _code(language: str) -> str:
     return language.replace("_", "-").split("-")[0].lower()
 
 
-def _in_title(word: str) -> bool:
+def _in_title(match: re.Match[str]) -> bool:
+    word = match[0]
     return (word[0].isupper() and (word[1:].islower() or len(word) == 1)) or (word.islower() and len(word) < LONG_WORD)
 
 

@@ -157,10 +157,11 @@ def message_arms(text: str) -> list[tuple[int, int]]:
 def _widened(text: str, span: Span) -> Span:
     """The span with letters that it is glued to, and brackets or quotes right around it."""
     start, end = span.start, span.end
-    if text[start].isalnum() or text[start] in "{%$@`":
+    inside = text[max(0, start - 1) : start].isalnum() and text[end : end + 1].isalnum()  # of a word
+    if inside or text[start].isalnum() or text[start] in "{%$@`":
         while start > 0 and text[start - 1].isalnum():
             start -= 1
-    if text[end - 1].isalnum() or text[end - 1] in "})`":
+    if inside or text[end - 1].isalnum() or text[end - 1] in "})`":
         while end < len(text) and text[end].isalnum():
             end += 1
     while start > 0 and end < len(text) and _AROUND.get(text[start - 1]) == text[end]:

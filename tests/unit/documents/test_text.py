@@ -12,6 +12,7 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 from support.decoders import reverse, run
 
 from sharpbeam import InputError, OptionError, OutputError, Translator
+from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import (
     document_steps,
     format_names,
@@ -82,3 +83,16 @@ def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"is the document itself"):
         translate_document(translator, tmp_path / "x.txt", tmp_path / "link")
     assert (tmp_path / "x.txt").read_bytes() == b"one\xff"
+
+
+def test_spans_and_capitals_of_documents_follow_the_contract() -> None:
+    document = read_document("one two https://x.y/z three\nONE TWO THREE FOUR", "text")
+    asked: list[str] = []
+
+    def decode(text: str) -> Translation:
+        asked.append(text)
+        return reverse(text)
+
+    out = run(document_steps(document, DocumentOptions(guards=False)), decode).content
+    assert out.splitlines()[1] == "FOUR THREE TWO ONE"
+    assert "https://x.y/z" in out and not any("https" in text for text in asked)

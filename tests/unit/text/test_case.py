@@ -65,7 +65,7 @@ def test_letters_of_languages() -> None:
 
 
 def test_titles_and_what_is_fixed() -> None:
-    assert titled("o homem da casa dorme", True, "pt") == "O Homem da Casa Dorme"
+    assert titled("O homem da casa dorme", True, "pt") == "O Homem da Casa Dorme"
     assert titled("o homem da casa", False, "pt") == "O Homem Da Casa"
     assert outside("veja x.com e {n}", ["x.com", "{n}"], str.upper) == "VEJA x.com E {n}"
 
