@@ -11,6 +11,7 @@ import json
 import random
 import re
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,11 +69,15 @@ def spans(translator: Translator, texts: list[str], references: list[str], count
 
 def cases(translator: Translator, texts: list[str], references: list[str]) -> dict[str, Any]:
     """BLEU of text in capitals and of titles, in the case of the source, next to that of the plain sentences."""
-    ways = {"plain": str, "capitals": str.upper, "titles": lambda text: titled(text.lower(), False, "")}
+    ways: dict[str, Callable[[str], str]] = {
+        "plain": str,
+        "capitals": str.upper,
+        "titles": lambda text: titled(text.lower(), False, ""),
+    }
     figures = {}
     for name, change in ways.items():
         answers = [answer.text for answer in translator.translate([change(text) for text in texts])]
-        same = str.lower if name == "titles" else str.upper if name == "capitals" else str
+        same: Callable[[str], str] = str.lower if name == "titles" else str.upper if name == "capitals" else str
         own = quality(list(map(same, answers)), list(map(same, references)))
         figures[f"bleu_{name}"] = round(own.bleu, 2)
     plain = [answer.text.lower() for answer in translator.translate(texts)]
