@@ -59,7 +59,7 @@ def translate_file(
 ) -> JobStats:
     """Translate a file line by line into the file `output`, so that a kill or a crash loses some 10 seconds of work.
 
-    `model` is a Translator, or what one is made from, with `machine`. `source` is a file of text, one sentence a line,
+    `model` is a Translator, or what one is made from, with `machine`. `source` is a file of text, line by line,
     or several, one after another; .gz and .zst are packed, as `output` may be; `-`, or no file, is standard input, and
     an `output` of None standard output. Every line gives exactly `num_hypotheses` lines (format text, or pharaoh:
     text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,

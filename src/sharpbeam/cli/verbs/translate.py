@@ -114,7 +114,7 @@ def translate(
     if (resume or restart) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
     if not files and sys.stdin.isatty():
-        print("sharpbeam: type text, one sentence a line; Ctrl-D ends.", file=sys.stderr)
+        print("sharpbeam: type text; Ctrl-D ends.", file=sys.stderr)
     shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
     languages = options.get("source_language", ""), options.get("target_language", "")
     with progress_bar("translating", lambda: count_lines(inputs, shard, charset), shown=shown) as bar:
