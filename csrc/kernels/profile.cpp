@@ -28,7 +28,7 @@ KernelWork* work_of(StepPart part) { return work_by_part[static_cast<int>(part)]
 enum Index : int { SHARPBEAM_KERNELS(SHARPBEAM_INDEX) kCount };
 constexpr const char* kNames[] = {SHARPBEAM_KERNELS(SHARPBEAM_NAME)};
 static_assert(kCount == kKernelCount);
-static_assert(sizeof(Kernels) == (2 + kKernelCount) * sizeof(void*), "a kernel is missing here");
+static_assert(sizeof(Kernels) == (2 + kKernelCount + kPeakCount) * sizeof(void*), "a kernel is missing here");
 
 // Stops its clock at the end of a call.
 class Span {

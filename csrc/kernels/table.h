@@ -208,6 +208,12 @@ struct Kernels {
   void (*preview_codes)(const uint8_t* codes, const float* scale, const float* bias, const uint8_t* tables,
                         int64_t table_stride, const float* step, const float* base, float* y, int64_t y_stride,
                         float* top, int64_t top_stride, int64_t rows, int64_t groups, int64_t panels);
+
+  // ---- the peak, for `profile`: `steps` steps of a plain loop of a gemm's instructions, on operands that stay in the
+  // first cache. Returns the number of its multiply-adds.
+  int64_t (*peak_float32)(int64_t steps);
+  int64_t (*peak_int16)(int64_t steps);
+  int64_t (*peak_int8)(int64_t steps);
 };
 
 // The table in use: the best that this machine can run, or a lower one named by the environment variable SHARPBEAM_ISA

@@ -234,6 +234,21 @@ Names profiled_names() {
   return names;
 }
 
+int64_t run_peak(const char* compute_type, int64_t steps, const char* isa) {
+  const Kernels& table = table_named(isa);
+  switch (compute_type_named(compute_type)) {
+    case ComputeType::float32:
+      return table.peak_float32(steps);
+    case ComputeType::int16:
+      return table.peak_int16(steps);
+    case ComputeType::int8:
+      return table.peak_int8(steps);
+    case ComputeType::blas:
+      break;
+  }
+  throw std::invalid_argument("compute_type is \"blas\"; its peak is not known, it must be one of our own");
+}
+
 void bind_cells_and_attention(nb::module_& module) {
   module.def("gru", &gru, "input"_a, "hidden"_a, "state"_a, "isa"_a = "auto");
   module.def("lstm", &lstm, "input"_a, "hidden"_a, "cell"_a, "isa"_a = "auto");
@@ -279,6 +294,8 @@ void bind_kernels(nb::module_& module) {
              "The work of the kernels of the table 'profiled' in this thread since the last call.\n\n"
              "Calls and nanoseconds, by (part, kernel). The parts of a step that the core runs are\n"
              "'decoder' and 'output', whose own time has the kernel ''; all other calls have the part ''.");
+  module.def("run_peak", &run_peak, "compute_type"_a, "steps"_a, "isa"_a = "auto",
+             "Runs a plain loop of the instructions of a matmul; returns the number of its multiply-adds.");
   bind_vectors(module);
   bind_cells_and_attention(module);
 }

@@ -272,6 +272,8 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 #include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
 
+#include "kernels/body/peak_body.h"  // uses those above
+
 constexpr Kernels make_table(const char* name) {
   return {
       .name = name,
@@ -313,5 +315,8 @@ constexpr Kernels make_table(const char* name) {
       .top_k = top_k_kernel,
       .preview_int4 = preview_int4_kernel,
       .preview_codes = preview_codes_kernel,
+      .peak_float32 = peak_float32_kernel,
+      .peak_int16 = peak_int16_kernel,
+      .peak_int8 = peak_int8_kernel,
   };
 }

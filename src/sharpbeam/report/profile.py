@@ -24,7 +24,7 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
-from sharpbeam.options.machine import MachineOptions
+from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.scheduling.plan import Plan
 
 MATMULS = (
@@ -46,6 +46,7 @@ KINDS = {  # of kernels, by component; its other time is copying and the calls t
     "output layer": {"matmuls": MATMULS, "ranking": RANKING},
 }
 BOOKKEEPING = "search and schedule"
+PEAK_STEPS = 20_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class ProfileReport:
     rows: int  # of all steps
     seconds: float
     parts: tuple[TimedPart, ...]
+    peaks: dict[str, float]  # of one thread, by compute type: 10^9 multiply-adds a second of a plain loop
 
     @property
     def bookkeeping(self) -> float:
@@ -105,6 +107,8 @@ class ProfileReport:
             "",
             f"{1e3 * self.seconds / self.steps:.3f} ms a step, {1e3 * self.seconds / self.requests:.2f} ms a sentence, "
             f"{self.seconds:.2f} s in all; {BOOKKEEPING} is {self.bookkeeping:.1%} of a step without encoding",
+            "peak of matmuls, 10^9 multiply-adds a second: "
+            + ", ".join(f"{kind} {rate:.0f}" for kind, rate in self.peaks.items()),
         ]
         return "\n".join(lines)
 
@@ -143,7 +147,23 @@ def profile(
     work = search.work
     chosen = loaded.layer_name(options), loaded.machine.compute_type, options.search.beam_size
     seconds = sum(part.seconds for part in parts)
-    return ProfileReport(model, *chosen, _core.table_name(), len(requests), work.steps, work.expansions, seconds, parts)
+    counts = len(requests), work.steps, work.expansions
+    return ProfileReport(model, *chosen, _core.table_name(), *counts, seconds, parts, matmul_peaks())
+
+
+def matmul_peaks(seconds: float = 0.05) -> dict[str, float]:
+    """10^9 multiply-adds a second of each compute type, the most that one thread reached in `seconds`.
+
+    The loop has the instructions of a matmul and operands that stay in the first cache, so no matmul is faster.
+    """
+    peaks: dict[str, float] = {}
+    for kind in COMPUTE_TYPES:
+        fastest, end = float("inf"), time.perf_counter() + seconds
+        while (began := time.perf_counter()) < end:
+            count = _core.run_peak(kind, PEAK_STEPS)
+            fastest = min(fastest, time.perf_counter() - began)
+        peaks[kind] = count / fastest / 1e9
+    return peaks
 
 
 class _Clock:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sharpbeam import _core
 from sharpbeam._core import table_name, table_names
-from sharpbeam.options.machine import Isa
+from sharpbeam.options.machine import COMPUTE_TYPES, Isa
 
 CPU = Path("/proc/cpuinfo")
 SIZES = [1, 2, 15, 16, 17, 31, 32, 48, 63, 64, 65, 127, 200, 1000]
@@ -183,3 +183,14 @@ def test_weights_are_rounded_to_the_nearest_whole_number(n, isa):
 def test_weights_that_are_too_small_for_a_scale_become_zero(isa):
     whole, lost = _core.quantize_weights(np.full(20, 3e-30), 0.0, isa)
     assert (whole == 128).all() and lost == pytest.approx(20 * 9e-60)
+
+
+@pytest.mark.parametrize("isa", table_names())
+@pytest.mark.parametrize("kind", COMPUTE_TYPES)
+def test_the_peak_of_a_table_counts_its_multiply_adds(kind, isa):
+    assert _core.run_peak(kind, 100, isa) == 100 * _core.run_peak(kind, 1, isa) > 0
+
+
+def test_a_peak_is_of_our_own_kernels():
+    with pytest.raises(ValueError, match='compute_type is "blas"; its peak is not known'):
+        _core.run_peak("blas", 1)
