@@ -32,7 +32,7 @@ _PREFIXES = {
 
 
 @dataclass(slots=True)
-class Token:
+class XmlToken:
     """A part of a page; the raw texts of all tokens make it up.
 
     An element that closes itself has an opening token with its raw text, and a closing one without any.
@@ -45,15 +45,15 @@ class Token:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def xml_tokens(page: str) -> Iterator[Token]:
+def xml_tokens(page: str) -> Iterator[XmlToken]:
     """The tokens of a page, in order; raises InputError for one that is not well-formed XML, or not safe."""
     content = page.encode()
-    tokens: list[Token] = []
+    tokens: list[XmlToken] = []
     starts: list[int] = []
     parser = expat.ParserCreate("utf-8", "}")
     depth = 0
 
-    def add(token: Token) -> None:
+    def add(token: XmlToken) -> None:
         tokens.append(token)
         starts.append(parser.CurrentByteIndex)
 
@@ -62,19 +62,19 @@ def xml_tokens(page: str) -> Iterator[Token]:
         depth += 1
         if depth > MOST_DEPTH:
             raise InputError(f"the XML has more than {MOST_DEPTH} elements in each other.")
-        add(Token("open", name=_short(name), attributes={_short(key): value for key, value in attributes.items()}))
+        add(XmlToken("open", name=_short(name), attributes={_short(key): value for key, value in attributes.items()}))
 
     def end(name: str) -> None:
         nonlocal depth
         depth -= 1
-        add(Token("close", name=_short(name)))
+        add(XmlToken("close", name=_short(name)))
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.CharacterDataHandler = lambda text: add(Token("text", text=text))
-    parser.StartCdataSectionHandler = lambda: add(Token("other"))
-    parser.EndCdataSectionHandler = lambda: add(Token("other"))
-    parser.DefaultHandler = lambda _: add(Token("other"))  # without it, entities would be replaced by their text
+    parser.CharacterDataHandler = lambda text: add(XmlToken("text", text=text))
+    parser.StartCdataSectionHandler = lambda: add(XmlToken("other"))
+    parser.EndCdataSectionHandler = lambda: add(XmlToken("other"))
+    parser.DefaultHandler = lambda _: add(XmlToken("other"))  # without it, entities would be replaced by their text
     parser.EntityDeclHandler = _check_entity
     for at in range(0, len(content) + 1, _CHUNK):
         last = at + _CHUNK > len(content)

@@ -9,7 +9,7 @@ from html import escape
 from sharpbeam.documents.formats.html import INLINE, relabeled
 from sharpbeam.documents.formats.xml import Element, Item, Rules, XmlDocument, joined
 from sharpbeam.documents.segment import is_translatable
-from sharpbeam.text.xml_tokens import Token
+from sharpbeam.text.xml_tokens import XmlToken
 
 _ATTRIBUTES = r"""(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*"""
 _LANGUAGE_OF = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
@@ -93,15 +93,15 @@ class XliffDocument(XmlDocument):
             xml.append(target if child in targets else self.raw(child))
             if child is source and not targets:
                 xml.append(space + target)
-            space = child.raw if isinstance(child, Token) and not child.raw.strip() else space
+            space = child.raw if isinstance(child, XmlToken) and not child.raw.strip() else space
         return "".join(xml) + element.end
 
-    def items(self, children: Iterable[Element | Token], cdata: bool = False) -> Iterator[Item]:
+    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[Item]:
         """The parts of a source; a sentence that it marks is a text of its own."""
-        texts: list[Element | Token] = []
+        texts: list[Element | XmlToken] = []
         for child in children:
             attributes = child.token.attributes if isinstance(child, Element) else {}
-            if isinstance(child, Token) or (child.name not in _PAIRS and attributes.get("mtype") != "seg"):
+            if isinstance(child, XmlToken) or (child.name not in _PAIRS and attributes.get("mtype") != "seg"):
                 texts.append(child)
                 continue
             yield from super().items(texts, cdata)

@@ -21,7 +21,7 @@ from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.placeholders import add_piece, pieces
 from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError
-from sharpbeam.text.xml_tokens import Token, xml_tokens
+from sharpbeam.text.xml_tokens import XmlToken, xml_tokens
 
 Names = frozenset[str]
 MOST_TOKENS = 500_000  # of a block, each of some hundred bytes
@@ -54,8 +54,8 @@ class Rules:
 class Element:
     """An element in a block."""
 
-    token: Token  # that opens it
-    children: list[Element | Token] = field(default_factory=list)
+    token: XmlToken  # that opens it
+    children: list[Element | XmlToken] = field(default_factory=list)
     end: str = ""  # the raw closing tag
 
     @property
@@ -154,9 +154,9 @@ class XmlDocument(Template):
             texts.append(filled(block.write(segments)))
         return self._relabel(filled(self.filled(())))
 
-    def raw(self, node: Element | Token) -> str:
+    def raw(self, node: Element | XmlToken) -> str:
         """The XML of a node, with marks for the texts of blocks in it."""
-        if isinstance(node, Token):
+        if isinstance(node, XmlToken):
             return node.raw
         if node.name in self._rules.blocks and self.is_text(self.text(node)):
             return self.block(node)
@@ -170,7 +170,7 @@ class XmlDocument(Template):
         """The mark for the text of an element; a CDATA section that is all of it stays one."""
         nodes = list(joined(element.children))
         visible = [node for node in nodes if isinstance(node, Element) or node.raw.strip()]
-        cdata = len(visible) == 3 and isinstance(visible[0], Token) and visible[0].raw == _CDATA
+        cdata = len(visible) == 3 and isinstance(visible[0], XmlToken) and visible[0].raw == _CDATA
         items = list(self.items(visible[1:2] if cdata else nodes, cdata))
         block = _Block(items, self._rules.collapse, partial(self.written, cdata=cdata))
         self.aside_all(block.built)
@@ -178,11 +178,11 @@ class XmlDocument(Template):
         mark = f"\0{len(self._blocks) - 1}\0"
         return "".join(mark if node is visible[1] else self.raw(node) for node in nodes) if cdata else mark
 
-    def items(self, children: Iterable[Element | Token], cdata: bool = False) -> Iterator[Item]:
+    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[Item]:
         """The parts of a block."""
         rules = self._rules
         for child in _fields(children) if rules.runs else joined(children):
-            if isinstance(child, Token):
+            if isinstance(child, XmlToken):
                 yield from self._token_items(child, cdata)
             elif child.name in rules.runs:
                 yield from self._run_items(child)
@@ -199,7 +199,7 @@ class XmlDocument(Template):
             elif child.name not in rules.dropped:
                 yield Item("point", self.raw(child))
 
-    def _token_items(self, token: Token, cdata: bool) -> Iterator[Item]:
+    def _token_items(self, token: XmlToken, cdata: bool) -> Iterator[Item]:
         if token.kind == "text" and not self._rules.runs:
             yield from self.text_items(token.text, cdata)
         elif token.raw.startswith("&"):  # an entity is read as a word
@@ -239,7 +239,7 @@ class XmlDocument(Template):
         head, tail = f"<{run.tag}>{properties}", f"</{run.tag}>"
         form = Form(head, run.tag[:-1] + "t", tail, spaces=run.name != "a:r")  # PowerPoint keeps all
         for child in run.children:
-            if isinstance(child, Token) or child.name in rules.properties | rules.dropped:
+            if isinstance(child, XmlToken) or child.name in rules.properties | rules.dropped:
                 continue
             if child.name in rules.texts:
                 yield from _lines(child, form)
@@ -259,7 +259,7 @@ class XmlDocument(Template):
             elif not self._rules.runs or element.name in self._rules.texts:
                 yield child.text
 
-    def _is_translated(self, token: Token, around: bool) -> bool:
+    def _is_translated(self, token: XmlToken, around: bool) -> bool:
         says = token.attributes.get("translate") or token.attributes.get("translatable")
         if token.attributes.get("mtype") == "protected":
             return False
@@ -308,20 +308,20 @@ class _Block:
         return "".join(xml)
 
 
-def joined(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
+def joined(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToken]:
     """The same, with neighboring texts as one: expat cuts them at references and line ends."""
-    for kind, group in groupby(children, lambda child: isinstance(child, Token) and child.kind):
+    for kind, group in groupby(children, lambda child: isinstance(child, XmlToken) and child.kind):
         nodes = list(group)
         if kind == "text":
-            texts = [node for node in nodes if isinstance(node, Token)]
-            yield Token("text", "".join(text.raw for text in texts), text="".join(text.text for text in texts))
+            texts = [node for node in nodes if isinstance(node, XmlToken)]
+            yield XmlToken("text", "".join(text.raw for text in texts), text="".join(text.text for text in texts))
         else:
             yield from nodes
 
 
-def _fields(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
+def _fields(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToken]:
     """The same, with all from the beginning of a field of Word to its end as one element, which no rule names."""
-    field, depth = Element(Token("open")), 0
+    field, depth = Element(XmlToken("open")), 0
     for child in children:
         ends = [kind for kind in _field_ends(child) if kind != "separate"]
         if depth > 0 or "begin" in ends:
@@ -331,12 +331,12 @@ def _fields(children: Iterable[Element | Token]) -> Iterator[Element | Token]:
             yield child
         if depth <= 0 and field.children:
             yield field
-            field, depth = Element(Token("open")), 0
+            field, depth = Element(XmlToken("open")), 0
     if field.children:  # it ends in another block
         yield field
 
 
-def _field_ends(node: Element | Token) -> Iterator[str]:
+def _field_ends(node: Element | XmlToken) -> Iterator[str]:
     """The kinds of the signs of fields in a node: begin, separate, end."""
     if isinstance(node, Element):
         if kind := node.token.attributes.get("w:fldCharType"):
@@ -347,7 +347,7 @@ def _field_ends(node: Element | Token) -> Iterator[str]:
 
 def _lines(element: Element, form: Form) -> Iterator[Item]:
     """The lines of a text element, each a text of its own."""
-    text = "".join(child.text for child in element.children if isinstance(child, Token))
+    text = "".join(child.text for child in element.children if isinstance(child, XmlToken))
     for number, line in enumerate(text.split("\n")):
         if number:
             yield Item("break", "\n")
