@@ -122,7 +122,11 @@ def _filled(
                 changes += [Change(*spots[0], span.text), *(Change(*spot, "") for spot in spots[1:])]
             else:
                 changes.append(_insertion(answer.text, where(number), span, text))
-        return changed_answer(answer, sorted(changes, key=lambda change: (change.start, change.end)))
+        apart: list[Change] = []
+        for change in sorted(changes, key=lambda change: (change.start, change.end)):
+            last = apart[-1].end if apart else 0  # no span goes into another one
+            apart.append(Change(max(change.start, last), max(change.end, last), change.text))
+        return changed_answer(answer, apart)
 
     changes = [Change(*place, span.text) for place, span in zip(places, spans, strict=True)]
     answers = tuple(map(filled, translation.hypotheses))
@@ -149,7 +153,7 @@ def _guided(guide: str, text: str, names: Sequence[str]) -> Callable[[int], int]
 
     def place(number: int) -> int:
         ((begins, _),) = _places(guide, names[number])
-        word = next(index for index, (start, _) in enumerate(left) if start == begins)
+        word = min(sum(end <= begins for _, end in left), len(left) - 1)
         first, last, begin, end = next(code[1:] for code in codes if code[1] <= word < code[2])
         before = begin + int((word - first) / (last - first) * (end - begin) + 0.5)
         return right[before - 1][1] if before else 0
