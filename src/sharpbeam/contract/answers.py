@@ -53,8 +53,8 @@ def _groups(tokens: Sequence[str], text: str, changes: Sequence[Change]) -> list
         first = min([change.start, *(ranges[index][0] for index in own)])
         last = max([change.end, *(ranges[index][1] for index in own)])
         spaced = _BEGIN if first == 0 or text[first - 1 : first].isspace() or not own else ""
-        piece = text[first : change.start] + change.text.strip() + text[change.end : last]
-        groups.append((own, spaced + piece))
+        piece = text[first : change.start] + change.text + text[change.end : last]
+        groups.append((own, spaced + piece.strip()))
     return [*groups, *(([index], tokens[index]) for index in range(at, len(tokens)))]
 
 

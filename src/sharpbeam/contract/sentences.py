@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sharpbeam.contract.spans import span_steps
+from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation
@@ -48,11 +48,12 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     if case and case.name == "words" and contract.attends:
         changes["return_attention"] = True
     answer = yield from _number_steps(spelled, spans, contract, changes)
-    if case is None:
-        return answer
-    fixed = [span.text for span in spans]
-    answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answer.hypotheses)
-    if not contract.attention:
+    answers = answer.hypotheses
+    if case:
+        fixed = [span.text for span in spans]
+        answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answers)
+    answers = tuple(with_spans(text, each, spans) for each in answers)
+    if case and not contract.attention:
         answers = tuple(replace(each, attention=None) for each in answers)
         answer = replace(answer, source_tokens=())
     return replace(answer, source=text, hypotheses=answers)

@@ -5,11 +5,13 @@ A sentence is decoded twice: with stand-ins that models copy, which shows where 
 spans. The first answer is taken where the model is surer of it, as it is where a span is a part of the sentence
 ("Visit https://x.y for details."). Otherwise the spans go to their places in the second one, which a footnote mark or
 an address in brackets has not disturbed. Spans whose stand-ins are not copied once each are placed by attention.
+Whatever a decoder writes, the answer has each span as often as the source: the last step appends and removes.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.contract.answers import Change, changed_answer, changed_source
+from sharpbeam.contract.answers import Change, changed_answer, changed_source, changed_text
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
@@ -27,6 +29,7 @@ from sharpbeam.text.spans import Span, kept
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
+_SIGN = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
 _SIGNS = ".,;:!?…)]。、，"
 
 
@@ -59,6 +62,29 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     surer = len(bare_text.split()) < FEW_WORDS or _sureness(masked) > _sureness(others[0]) + SURER
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
     return second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
+
+
+def with_spans(source: str, answer: Answer, spans: Sequence[Span]) -> Answer:
+    """The answer with each span: those that it lacks are at its end, and copies beyond those of the source are removed.
+
+    Copies of what may be a word, as a name that the user protects, stay: another word may be translated by it.
+    """
+    if not spans:
+        return answer
+    pattern = re.compile("|".join(sorted({re.escape(span.text) for span in spans}, key=len, reverse=True)))
+    least = Counter(span.text for span in spans)
+    filled = changed_text(source, [Change(span.start, span.end, span.text) for span in spans])
+    most = least | Counter(pattern.findall(filled))
+    count: Counter[str] = Counter()
+    changes = []
+    for match in pattern.finditer(answer.text):
+        count[match[0]] += 1
+        if count[match[0]] > most[match[0]] and _SIGN.search(match[0]):
+            changes.append(Change(*match.span(), ""))
+    if missing := list((least - count).elements()):
+        place = len(answer.text.rstrip())
+        changes.append(Change(place, place, " " * (place > 0) + " ".join(missing)))
+    return changed_answer(answer, changes) if changes else answer
 
 
 def _names(text: str, form: str, count: int) -> list[str]:

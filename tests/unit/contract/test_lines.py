@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from support.decoders import Decoder, answer, run
@@ -12,6 +13,7 @@ from support.decoders import Decoder, answer, run
 from sharpbeam import Translator
 from sharpbeam.contract.lines import is_plain, line_steps
 from sharpbeam.contract.sentences import Contract
+from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
 from sharpbeam.text.spans import find_spans, kept
 
@@ -29,9 +31,37 @@ def line(text: str, decode: Decoder = translate) -> str:
     return run(line_steps(text, Contract()), decode).text
 
 
+def copies(text: str, spans: Sequence[str]) -> Counter[str]:
+    """How often each of the spans is in the text; a part of a longer one does not count."""
+    pattern = "|".join(sorted(map(re.escape, spans), key=len, reverse=True))
+    return Counter(re.findall(pattern, text)) if pattern else Counter()
+
+
 def loses_digits(source: str) -> Translation:
     """A model that copies no stand-in."""
     return answer(source, foreign(re.sub(r"\S*\d\S*", "", source)))
+
+
+def twice(source: str) -> Translation:
+    """A model that says everything twice."""
+    return answer(source, f"{foreign(source)} {foreign(source)}")
+
+
+def nothing(source: str) -> Translation:
+    return answer(source, "")
+
+
+def garbage(source: str) -> Translation:
+    """The same for any source: stand-ins, and parts of spans."""
+    return answer(source, "zz X1X1 X1 https:// 471 X1 4711 % <b {n [1 X2a `")
+
+
+def invents(source: str) -> Translation:
+    """The same spans for any source."""
+    return answer(source, "zz https://x.y %s %s%s https://x.y/z?a=b, a@b.co {n} iPhone iPhone v1.2 v1.2.3")
+
+
+WILD = (twice, nothing, garbage)
 
 
 def test_sentences_are_decoded_one_by_one_and_their_spaces_stay() -> None:
@@ -68,6 +98,30 @@ def test_spans_come_out_byte_for_byte(decode: Decoder) -> None:
     assert "Gox tox" in out
     if decode is translate:
         assert out.startswith("Gox tox https://x.y/z?a=b orx writex tox a.b@c.com, thenx")
+
+
+@pytest.mark.parametrize("decode", [*WILD, invents])
+def test_no_decoder_loses_or_repeats_a_span(decode: Decoder) -> None:
+    text = "Go to https://x.y/z?a=b or https://x.y and write %s to a@b.co twice: %s, then iPhone v1.2 {n}."
+    spans = [span.text for span in find_spans(text)]
+    assert len(spans) == 8
+    out = run(line_steps(text, Contract()), decode)
+    assert copies(out.text, spans) == Counter(spans)
+    assert set(spans) <= {token.strip("▁.,") for token in out.tokens}
+
+
+def test_what_has_no_place_is_appended_and_copies_are_removed() -> None:
+    text = "Put %s here, %s there, {n} too."
+    found = with_spans(text, answer(text, "Ponha %s aqui %s ali %s fim.").hypotheses[0], find_spans(text))
+    assert found.text == "Ponha %s aqui %s ali  fim. {n}"
+    assert found.tokens[-1] == "▁{n}"
+    assert len(found.token_scores) == len(found.tokens) + 1
+
+
+def test_a_protected_word_may_be_there_again() -> None:
+    text = "Ana saw her."
+    found = run(line_steps(text, Contract(pattern=re.compile("Ana"))), lambda source: answer(source, "Ana viu Ana."))
+    assert found.text.count("Ana") >= 1
 
 
 def test_a_span_is_a_token_with_its_attention() -> None:
@@ -118,12 +172,13 @@ def test_random_lines_keep_the_contract() -> None:
     rng = random.Random(5)
     parts = "one|Two three.| |\t|\n|https://x.y/a|{n}|%s|[1]|a@b.co|<b>|</b>|“|(|)|1. |- |\0|中文。|x_y|v1.2|NATO|`|..."
     parts += "|X1|4711|\u202e|é|\u2028|😀|{a, plural, one {b # c} other {d}}"
-    for _ in range(300):
+    for _ in range(3000):
         text = "".join(rng.choices(parts.split("|"), k=rng.randint(1, 12)))
-        decode = rng.choice([translate, loses_digits])
-        spans = Counter(span.text for span in find_spans(text) if "plural" not in span.text)
+        decode = rng.choice([translate, loses_digits, *WILD])
+        spans = [span.text for span in find_spans(text) if "plural" not in span.text]
         out = line(text, decode)
-        assert [span for span, count in spans.items() if out.count(span) < count] == [], (text, out)
+        assert [span for span, count in Counter(spans).items() if out.count(span) < count] == [], (decode, text, out)
+        assert copies(out, spans) <= copies(text, spans) | Counter(spans), (decode, text, out)
         assert re.findall("[\n\u2028]", out) == re.findall("[\n\u2028]", text)
 
 
