@@ -56,13 +56,11 @@ constexpr int kInt16Group = 2;  // the same of an int16 gemm
 constexpr int64_t padded_int8(int64_t in) { return round_up(in, kInt8Group); }
 constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 
-constexpr int64_t kRowAlignment = 64;        // bytes that rows of gather_dot_int4 are padded to
-constexpr int64_t kMaxInt8Depth = 65536;     // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
-constexpr int64_t kMaxPreviewDepth = 16384;  // of a preview: 8 * 127 * in, in floats without rounding
-constexpr int kCodeWords = 16;               // entries of a table of preview_codes, one for each 4-bit code
-constexpr int64_t kCodeGroup = 8;            // codes whose entries add up to at most 255
-constexpr int64_t kMaxCodes = 2048;          // of a token: 257 groups would not fit 16 bits
-constexpr int kMaxInt16Input = 4095;         // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
+constexpr int64_t kMaxInt8Depth = 65536;  // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
+constexpr int kCodeWords = 16;            // entries of a table of preview_codes, one for each 4-bit code
+constexpr int64_t kCodeGroup = 8;         // codes whose entries add up to at most 255
+constexpr int64_t kMaxCodes = 2048;       // of a token: 257 groups would not fit 16 bits
+constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
 struct Kernels {
   const char* name;
@@ -159,11 +157,6 @@ struct Kernels {
 
   // ---- selected rows of the output matrix
 
-  // sums[i] = sum over k < 2 * stride of x[k] * q[token[i]][k], exact. Each q is from -8 to 7 and stored as q + 8: byte
-  // i of 64 has number i of 128 in its low nibble and number 64 + i in its high one. `stride` is a multiple of
-  // kRowAlignment; x from -127 to 127.
-  void (*gather_dot_int4)(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
-                          int32_t* sums);
   // The indices i with not (x[i] + by_a * a[i] + by_b * b[i] < bar), ascending, into `found` (of size n + kLanes or
   // more); returns how many there are. A NaN is found.
   int64_t (*find_at_least)(const float* x, const float* a, const float* b, float by_a, float by_b, float bar, int64_t n,
@@ -190,15 +183,6 @@ struct Kernels {
   // The k largest of x [n], largest first, equal values by lower index. A NaN counts as -inf, and is returned as -inf.
   // Needs 1 <= k <= n.
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
-
-  // Low-bit preview of `panels` panels of kPanel tokens: y[r][n] = bias[n] + x_scale[r] * (scale[n] * float(sum over k
-  // of x[r][k] * q[n][k])), -8 <= q <= 7, and top[r][p] = the largest y of panel p (a NaN does not count). `in` is a
-  // multiple of 8, at most kMaxPreviewDepth; `packed` is laid out as body/quantized_preview_body.h says; scale, bias
-  // and y have all panels * kPanel tokens. x from -127 to 127. Whole numbers, then one rounding of each float
-  // operation.
-  void (*preview_int4)(const uint8_t* packed, const float* scale, const float* bias, const int8_t* x, int64_t x_stride,
-                       const float* x_scale, float* y, int64_t y_stride, float* top, int64_t top_stride, int64_t rows,
-                       int64_t in, int64_t panels);
 
   // Preview of `panels` panels of kPanel tokens from their 4-bit codes: y[r][n] = bias[n] + scale[n] * (base[r] +
   // step[r] * float(sum over c < kCodeGroup * groups of tables[r][c][code c of token n])), and top[r][p] = the largest

@@ -367,66 +367,7 @@ TEST(kernels_cells_and_attention) { for_each_table(check_cells_and_attention); }
 TEST(kernels_top_k) { for_each_table(check_top_k); }
 TEST(kernels_selected_rows_and_quantization) { for_each_table(check_selected_rows_and_quantization); }
 TEST(kernels_gemm) { for_each_table(check_gemm); }
-// Every table against a plain sum of whole numbers, and against the scalar table bit by bit.
-void check_gather_int4(const Kernels& table) {
-  for (int i = 0; i < 60; ++i) {
-    const int64_t stride = 64 * draw_size(1, 5), tokens = draw_size(1, 40), count = draw_size(0, 70);
-    Guarded<uint8_t> rows(tokens * stride);
-    Guarded<int8_t> x(2 * stride);
-    Guarded<int32_t> token(count), sums(count);
-    for (int64_t n = 0; n < rows.size(); ++n) rows[n] = static_cast<uint8_t>(draw_size(0, 255));
-    for (int64_t n = 0; n < x.size(); ++n) x[n] = static_cast<int8_t>(draw_size(-127, 127));
-    for (int64_t n = 0; n < count; ++n) token[n] = static_cast<int32_t>(draw_size(0, tokens - 1));
-    table.gather_dot_int4(rows.get(), stride, x.get(), token.get(), count, sums.get());
-    for (int64_t n = 0; n < count; ++n) {
-      int32_t sum = 0;
-      for (int64_t k = 0; k < 2 * stride; ++k) {
-        const uint8_t both = rows[token[n] * stride + k / 128 * 64 + k % 64];
-        sum += ((k % 128 < 64 ? both & 15 : both >> 4) - 8) * x[k];
-      }
-      CHECK(sums[n] == sum, table.name, stride);
-    }
-  }
-}
-
-void check_preview(const Kernels& table) {
-  const Kernels& scalar = sharpbeam::kernels("scalar");
-  for (int64_t in = 8; in <= 96; in += 8) {
-    const int64_t panels = draw_size(1, 3), rows = draw_size(1, 12), tokens = panels * sharpbeam::kPanel;
-    Guarded<uint8_t> packed(tokens * in / 2);
-    Guarded<int8_t> x(rows * in);
-    Guarded<float> scale(tokens), bias(tokens), x_scale(rows), a(rows * tokens), b(rows * tokens);
-    Guarded<float> top(rows * panels), best(rows * panels);
-    for (int64_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<uint8_t>(draw_size(0, 255));
-    for (int64_t i = 0; i < x.size(); ++i) x[i] = static_cast<int8_t>(draw_size(-127, 127));
-    fill(scale, 1.0f), fill(bias, 1.0f), fill(x_scale, 1.0f);
-    scalar.preview_int4(packed.get(), scale.get(), bias.get(), x.get(), in, x_scale.get(), a.get(), tokens, top.get(),
-                        panels, rows, in, panels);
-    table.preview_int4(packed.get(), scale.get(), bias.get(), x.get(), in, x_scale.get(), b.get(), tokens, best.get(),
-                       panels, rows, in, panels);
-    CHECK(same(a.get(), b.get(), rows * tokens) && same(top.get(), best.get(), rows * panels), table.name, in);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t n = 0; n < tokens; ++n) {
-        int32_t sum = 0;
-        const uint8_t* token = packed.get() + n / 64 * 64 * in / 2 + n % 64 * 4;
-        for (int64_t k = 0; k < in; ++k) {
-          const uint8_t both = token[k / 8 * 256 + k % 4];
-          sum += ((k % 8 < 4 ? both & 15 : both >> 4) - 8) * x[r * in + k];
-        }
-        const float wanted = bias[n] + x_scale[r] * (scale[n] * static_cast<float>(sum));
-        CHECK(b[r * tokens + n] == wanted, table.name, in);
-      }
-      const float* own = b.get() + r * tokens;
-      for (int64_t p = 0; p < panels; ++p) {
-        CHECK(best[r * panels + p] == *std::max_element(own + p * 64, own + (p + 1) * 64), table.name, in);
-      }
-    }
-  }
-}
-
 TEST(kernels_int8) { for_each_table(check_int8); }
-TEST(kernels_gather_int4) { for_each_table(check_gather_int4); }
-TEST(kernels_preview) { for_each_table(check_preview); }
 TEST(kernels_int16) { for_each_table(check_int16); }
 TEST(kernels_find_at_least) { for_each_table(check_find_at_least); }
 TEST(kernels_panels) { for_each_table(check_panels); }

@@ -17,14 +17,14 @@
 //   Doubles           16 doubles: set_double, widen and narrow from and to floats, load_doubles (all, or the first n
 //                     and zeros), store_doubles, add, sub, mul, div, fma, clamp(x, limit) to [-limit, limit] (NaN
 //                     stays NaN), power_of_eighths(t) = 2^(n / 8) for t = kRoundDouble + n, sum
-//   Ints              16 integers of 32 bits: set_ints, add_ints, to_floats
+//   Ints              16 integers of 32 bits: set_ints, store_ints, to_floats, sum_ints
 //   Int8, Int16       the dot products of an integer gemm. Weights: 64 bytes of a packed panel; Inputs: 4 bytes of a
 //                     row in every lane; load_weights, load_inputs; dot(total, w, x) = total + the dot product of each
 //                     lane's 4 bytes (4 int8 or 2 int16); kRows, the most rows of a register block; vecs(rows), its
 //                     width in registers; kUnsignedWeights, whether dot reads the packed int8 weights as they are
-//                     stored (w + 128) or as w. A unit may also have prepare(x, n, to), which writes the n numbers of a
-//                     row to 2 n bytes, 8 for each group, that load_inputs then reads, and returns what sums start from
-//   dot_int8(total, w, x)   total + the dot products of 64 bytes, 4 to a lane, w stored as above; sum_ints
+//                     stored (w + 128) or as w; if so, add_inputs(total, x) = total + 64 inputs, 4 to a lane. A unit
+//                     may also have prepare(x, n, to), which writes the n numbers of a row to 2 n bytes, 8 for each
+//                     group, that load_inputs then reads, and returns what sums start from
 //   load_words        16 unsigned numbers of 16 bits, as floats
 //   Codes             look-ups of 4-bit codes: kRows, the most rows of a block; kByToken, how codes are laid out; if
 //   false:
@@ -268,7 +268,6 @@ void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t
 
 #include "kernels/body/code_sums_body.h"
 #include "kernels/body/quantized_body.h"
-#include "kernels/body/quantized_preview_body.h"
 #include "kernels/body/selected_rows_body.h"
 #include "kernels/body/transformer_body.h"
 
@@ -304,7 +303,6 @@ constexpr Kernels make_table(const char* name) {
       .quantize_weights = quantize_weights_kernel,
       .gemm_int16 = gemm_int16_kernel,
       .quantize_int16 = quantize_int16_kernel,
-      .gather_dot_int4 = gather_dot_int4_kernel,
       .find_at_least = find_at_least_kernel,
       .find_in_panels = find_in_panels_kernel,
       .gather_dot = gather_dot_kernel,
@@ -313,7 +311,6 @@ constexpr Kernels make_table(const char* name) {
       .panel_maxima = panel_maxima_kernel,
       .sum_exp_in_panels = sum_exp_in_panels_kernel,
       .top_k = top_k_kernel,
-      .preview_int4 = preview_int4_kernel,
       .preview_codes = preview_codes_kernel,
       .peak_float32 = peak_float32_kernel,
       .peak_int16 = peak_int16_kernel,

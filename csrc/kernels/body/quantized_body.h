@@ -82,13 +82,12 @@ inline void quantized_rows(const uint8_t* weight, const float* scale, const floa
 }
 
 // The start of a row's sums where weights are stored as w + 128: it cancels 128 * the sum of the row.
+template <typename Unit>
 inline int32_t start_sum(const int8_t* x, int64_t n) {
-  alignas(64) static constexpr uint8_t kOnes[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  constexpr int64_t kInputs = 64;
   Ints sums = set_ints(0);
   int64_t k = 0;
-  for (; k + sharpbeam::kRowAlignment <= n; k += sharpbeam::kRowAlignment) sums = dot_int8(sums, kOnes, x + k);
+  for (; k + kInputs <= n; k += kInputs) sums = Unit::add_inputs(sums, x + k);
   int32_t total = sum_ints(sums);
   for (; k < n; ++k) total += x[k];
   return -128 * total;
@@ -100,7 +99,7 @@ inline int32_t start_row(const Number* x, int64_t in, [[maybe_unused]] uint8_t* 
   if constexpr (kPrepares<Unit>)
     return Unit::prepare(x, sharpbeam::padded_int8(in), to);
   else if constexpr (Unit::kUnsignedWeights)
-    return start_sum(x, in);
+    return start_sum<Unit>(x, in);
   else
     return 0;
 }

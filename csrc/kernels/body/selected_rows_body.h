@@ -1,25 +1,5 @@
 // Dot products with selected rows of the output matrix, and the selection of candidates. Part of body.h.
 
-void gather_dot_int4_kernel(const uint8_t* rows, int64_t stride, const int8_t* x, const int32_t* token, int64_t count,
-                            int32_t* sums) {
-  constexpr int64_t kAheadRows = 12;                    // rows are scattered, so they are prefetched early
-  const int32_t start = start_sum(x, 2 * stride) / 16;  // -8 times the sum
-  const auto prefetch = [=](int64_t i) {
-    const uint8_t* ahead = rows + token[i] * stride;
-    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) __builtin_prefetch(ahead + k);
-  };
-  for (int64_t i = 0; i < kAheadRows && i < count; ++i) prefetch(i);
-  for (int64_t i = 0; i < count; ++i) {
-    if (i + kAheadRows < count) prefetch(i + kAheadRows);
-    const uint8_t* row = rows + token[i] * stride;
-    Ints total = set_ints(0);
-    for (int64_t k = 0; k < stride; k += sharpbeam::kRowAlignment) total = dot_int4(total, row + k, x + 2 * k);
-    sums[i] = start + sum_ints(total);
-  }
-}
-
-// ---------------------------------------------------------------------------------------------- candidates
-
 int64_t find_at_least_kernel(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,
                              int64_t n, int32_t* found) {
   const Vec va = set(by_a), vb = set(by_b), limit = set(bar);

@@ -71,17 +71,6 @@ struct Int16 {
     return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
   }
 };
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  // w is stored as w + 128, an unsigned byte; the caller subtracts 128 * the sum of x.
-  const __m256i even = _mm256_set1_epi16(0xff);
-  const auto half = [=](__m256i words, __m256i bytes) {
-    const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), high = _mm256_srai_epi16(bytes, 8);
-    return _mm256_add_epi32(_mm256_madd_epi16(_mm256_and_si256(words, even), low),
-                            _mm256_madd_epi16(_mm256_srli_epi16(words, 8), high));
-  };
-  const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
-  return add_ints(total, {half(load_ints(w), load_ints(from)), half(load_ints(w + 32), load_ints(from + 32))});
-}
 
 #include "kernels/body/body.h"
 

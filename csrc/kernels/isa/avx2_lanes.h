@@ -204,10 +204,6 @@ inline void store_ints(int32_t* p, Ints a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.low);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.high);
 }
-inline Ints load_sums(const int32_t* p) {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
-}
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 
 inline __m256i load_ints(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
@@ -223,40 +219,6 @@ inline int32_t sum_ints(Ints a) {
   const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
-// Nibbles as unsigned 8-bit numbers: 4 x 15 x 127 fits 16 bits.
-struct Int4 {
-  struct Weights {
-    Ints low, high;
-  };
-  struct Inputs {
-    __m256i low, high;
-  };
-  static constexpr int kRows = 3;
-  static constexpr int vecs(int) { return 1; }
-  static Weights load_weights(const uint8_t* p) {
-    const __m256i a = load_ints(p), b = load_ints(p + 32), nibble = _mm256_set1_epi8(15);
-    return {{_mm256_and_si256(a, nibble), _mm256_and_si256(b, nibble)},
-            {_mm256_and_si256(_mm256_srli_epi16(a, 4), nibble), _mm256_and_si256(_mm256_srli_epi16(b, 4), nibble)}};
-  }
-  static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
-  static Ints dot(Ints total, const Weights& w, const Inputs& x) { return dot(total, w, x, x); }
-  // The inputs of the first and the last 8 lanes.
-  static Ints dot(Ints total, const Weights& w, const Inputs& first, const Inputs& last) {
-    return {dot(total.low, w.low.low, w.high.low, first), dot(total.high, w.low.high, w.high.high, last)};
-  }
-
- private:
-  static __m256i dot(__m256i total, __m256i low, __m256i high, const Inputs& x) {
-    const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(low, x.low), _mm256_maddubs_epi16(high, x.high));
-    return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-  }
-};
-inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
-  const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
-  return Int4::dot(total, Int4::load_weights(w), {load_ints(from), load_ints(from + 64)},
-                   {load_ints(from + 32), load_ints(from + 96)});
-}
-
 inline Vec load_words(const uint16_t* p) {
   const __m128i* from = reinterpret_cast<const __m128i*>(p);
   return to_floats({_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), _mm256_cvtepu16_epi32(_mm_loadu_si128(from + 1))});

@@ -26,12 +26,16 @@ struct Int8 {
     const Ints bytes = load_ints(p);
     return {_mm512_and_si512(bytes, _mm512_set1_epi16(0xff)), _mm512_srli_epi16(bytes, 8)};
   }
-  static Inputs split(Ints bytes) {
+  static Inputs load_inputs(const uint8_t* p) {
+    const Ints bytes = broadcast(p);
     return {_mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
   }
-  static Inputs load_inputs(const uint8_t* p) { return split(broadcast(p)); }
   static Ints dot(Ints total, const Weights& w, const Inputs& x) {
     return add_ints(total, add_ints(_mm512_madd_epi16(w.even, x.even), _mm512_madd_epi16(w.odd, x.odd)));
+  }
+  static Ints add_inputs(Ints total, const int8_t* x) {
+    const Ints pairs = _mm512_maddubs_epi16(_mm512_set1_epi8(1), _mm512_loadu_si512(x));
+    return add_ints(total, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
 };
 struct Int16 {
@@ -44,32 +48,6 @@ struct Int16 {
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
 };
-// Nibbles as unsigned 8-bit numbers: 4 x 15 x 127 fits 16 bits.
-struct Int4 {
-  struct Weights {
-    Ints low, high;
-  };
-  struct Inputs {
-    Ints low, high;
-  };
-  static constexpr int kRows = 4;
-  static constexpr int vecs(int) { return 4; }
-  static Weights load_weights(const uint8_t* p) {
-    const Ints both = load_ints(p), nibble = _mm512_set1_epi8(15);
-    return {_mm512_and_si512(both, nibble), _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble)};
-  }
-  static Inputs load_inputs(const uint8_t* p) { return {broadcast(p), broadcast(p + 4)}; }
-  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    const Ints pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low), _mm512_maddubs_epi16(w.high, x.high));
-    return add_ints(total, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
-  }
-};
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  return Int8::dot(total, Int8::load_weights(w), Int8::split(_mm512_loadu_si512(x)));
-}
-inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
-  return Int4::dot(total, Int4::load_weights(w), {_mm512_loadu_si512(x), _mm512_loadu_si512(x + 64)});
-}
 
 #include "kernels/body/body.h"
 

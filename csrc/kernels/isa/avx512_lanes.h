@@ -107,7 +107,6 @@ using Ints = __m512i;
 inline Ints set_ints(int32_t x) { return _mm512_set1_epi32(x); }
 inline Ints load_ints(const uint8_t* p) { return _mm512_loadu_si512(p); }
 inline void store_ints(int32_t* p, Ints a) { _mm512_storeu_si512(p, a); }
-inline Ints load_sums(const int32_t* p) { return _mm512_loadu_si512(p); }
 inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Vec to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
 inline int32_t sum_ints(Ints a) {

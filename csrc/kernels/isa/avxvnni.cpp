@@ -27,6 +27,10 @@ struct Int8 : Integers {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(total.high) : "x"(w.high), "x"(x.high));
     return total;
   }
+  static Ints add_inputs(Ints total, const int8_t* x) {
+    const __m256i one = _mm256_set1_epi8(1);
+    return dot(total, {one, one}, load_weights(reinterpret_cast<const uint8_t*>(x)));
+  }
 };
 struct Int16 : Integers {
   static constexpr bool kUnsignedWeights = false;
@@ -36,10 +40,6 @@ struct Int16 : Integers {
     return total;
   }
 };
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  const uint8_t* from = reinterpret_cast<const uint8_t*>(x);
-  return Int8::dot(total, Int8::load_weights(w), Int8::load_weights(from));
-}
 
 #include "kernels/body/body.h"
 

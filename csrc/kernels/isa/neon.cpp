@@ -27,18 +27,6 @@ struct Int8 : IntegerBlocks {
     });
   }
 };
-// Stored weights, up to 255, times x: 255 * 127 < 2^15 as well.
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  return quarters<Ints>([=](int i) {
-    const uint8x16_t a = vld1q_u8(w + 16 * i);
-    const int8x16_t b = vld1q_s8(x + 16 * i);
-    const auto product = [](uint8x8_t stored, int8x8_t input) {
-      return vmulq_s16(vreinterpretq_s16_u16(vmovl_u8(stored)), vmovl_s8(input));
-    };
-    return add_groups(total.quarter[i], product(vget_low_u8(a), vget_low_s8(b)),
-                      product(vget_high_u8(a), vget_high_s8(b)));
-  });
-}
 
 #include "kernels/body/body.h"
 

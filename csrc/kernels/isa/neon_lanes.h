@@ -214,8 +214,8 @@ struct Ints {
 inline Ints set_ints(int32_t x) {
   return quarters<Ints>([=](int) { return vdupq_n_s32(x); });
 }
-inline Ints add_ints(Ints a, Ints b) {
-  return quarters<Ints>([=](int i) { return vaddq_s32(a.quarter[i], b.quarter[i]); });
+inline void store_ints(int32_t* p, Ints a) {
+  for (int i = 0; i < 4; ++i) vst1q_s32(p + 4 * i, a.quarter[i]);
 }
 inline Vec to_floats(Ints a) {
   return quarters<Vec>([=](int i) { return vcvtq_f32_s32(a.quarter[i]); });
@@ -265,43 +265,6 @@ struct IntegerBlocks {
   static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }  // 2 x 8 accumulators, 8 weights, 2 inputs
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
 };
-
-inline void store_ints(int32_t* p, Ints a) {
-  for (int i = 0; i < 4; ++i) vst1q_s32(p + 4 * i, a.quarter[i]);
-}
-inline Ints load_sums(const int32_t* p) {
-  return quarters<Ints>([=](int i) { return vld1q_s32(p + 4 * i); });
-}
-
-// Nibbles as unsigned 8-bit numbers: 2 x 15 x 127 fits 16 bits.
-struct Int4 {
-  using Weights = Bytes;
-  struct Inputs {
-    int8x16_t low, high;
-  };
-  static constexpr int kRows = 3;
-  static constexpr int vecs(int) { return 1; }
-  static Weights load_weights(const uint8_t* p) { return load_bytes(p); }
-  static Inputs load_inputs(const uint8_t* p) {
-    return {vreinterpretq_s8_u8(broadcast(p)), vreinterpretq_s8_u8(broadcast(p + 4))};
-  }
-  static Ints dot(Ints total, const Weights& w, const Inputs& x) {
-    return quarters<Ints>([=](int i) { return dot(total.quarter[i], w.quarter[i], x); });
-  }
-  static int32x4_t dot(int32x4_t total, uint8x16_t w, const Inputs& x) {
-    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(w, vdupq_n_u8(15)));
-    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(w, 4));
-    const int16x8_t first =
-        vmlal_s8(vmull_s8(vget_low_s8(low), vget_low_s8(x.low)), vget_low_s8(high), vget_low_s8(x.high));
-    const int16x8_t second = vmlal_high_s8(vmull_high_s8(low, x.low), high, x.high);
-    return vaddq_s32(total, vpaddq_s32(vpaddlq_s16(first), vpaddlq_s16(second)));
-  }
-};
-inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
-  return quarters<Ints>([=](int i) {
-    return Int4::dot(total.quarter[i], vld1q_u8(w + 16 * i), {vld1q_s8(x + 16 * i), vld1q_s8(x + 64 + 16 * i)});
-  });
-}
 
 // Pairs of 16-bit numbers: two widening multiplications, and a pairwise addition.
 struct Int16 : IntegerBlocks {

@@ -17,11 +17,10 @@ struct Int8 : IntegerBlocks {
     const int8x16_t b = vreinterpretq_s8_u8(x);
     return quarters<Ints>([=](int i) { return vusdotq_s32(total.quarter[i], w.quarter[i], b); });
   }
+  static Ints add_inputs(Ints total, const int8_t* x) {
+    return quarters<Ints>([=](int i) { return vusdotq_s32(total.quarter[i], vdupq_n_u8(1), vld1q_s8(x + 16 * i)); });
+  }
 };
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  return quarters<Ints>(
-      [=](int i) { return vusdotq_s32(total.quarter[i], vld1q_u8(w + 16 * i), vld1q_s8(x + 16 * i)); });
-}
 
 #include "kernels/body/body.h"
 

@@ -163,11 +163,6 @@ inline Ints set_ints(int32_t x) {
   for (int32_t& lane : out.lane) lane = x;
   return out;
 }
-inline Ints add_ints(const Ints& a, const Ints& b) {
-  Ints out;
-  for (int i = 0; i < 16; ++i) out.lane[i] = a.lane[i] + b.lane[i];
-  return out;
-}
 inline Vec to_floats(const Ints& a) { SHARPBEAM_LANES(static_cast<float>(a.lane[i])); }
 
 // Shared by both integer types, which need no unpacking.
@@ -187,6 +182,10 @@ struct Int8 : Integers {
     }
     return total;
   }
+  static Ints add_inputs(Ints total, const int8_t* x) {
+    for (int i = 0; i < 64; ++i) total.lane[i / 4] += x[i];
+    return total;
+  }
 };
 struct Int16 : Integers {
   static constexpr bool kUnsignedWeights = false;
@@ -201,32 +200,7 @@ struct Int16 : Integers {
   }
 };
 
-struct Int4 : Integers {
-  static Ints dot(Ints total, Weights w, Inputs x) {
-    for (int i = 0; i < 16; ++i) {
-      for (int b = 0; b < 4; ++b) {
-        total.lane[i] += int32_t{w[4 * i + b] & 15} * static_cast<int8_t>(x[b]);
-        total.lane[i] += int32_t{w[4 * i + b] >> 4} * static_cast<int8_t>(x[4 + b]);
-      }
-    }
-    return total;
-  }
-};
-
 inline void store_ints(int32_t* p, const Ints& a) { std::memcpy(p, a.lane, sizeof a.lane); }
-inline Ints load_sums(const int32_t* p) {
-  Ints out;
-  std::memcpy(out.lane, p, sizeof out.lane);
-  return out;
-}
-inline Ints dot_int8(Ints total, const uint8_t* w, const int8_t* x) {
-  for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i]} * x[i];
-  return total;
-}
-inline Ints dot_int4(Ints total, const uint8_t* w, const int8_t* x) {
-  for (int i = 0; i < 64; ++i) total.lane[i / 4] += int32_t{w[i] & 15} * x[i] + int32_t{w[i] >> 4} * x[64 + i];
-  return total;
-}
 inline int32_t sum_ints(const Ints& a) {
   int32_t total = 0;
   for (int32_t lane : a.lane) total += lane;

@@ -28,7 +28,7 @@ from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.scheduling.plan import Plan
 
 MATMULS = (
-    *("gemm", "gemm_int8", "gemm_int16", "gather_dot", "gather_dot_int4", "preview_int4"),
+    *("gemm", "gemm_int8", "gemm_int16", "gather_dot"),
     *("quantize_int8", "quantize_int16", "quantize_weights"),
 )
 ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "weighted_sum", "multihead_scores", "multihead_context")
