@@ -243,11 +243,11 @@ inline void store_int16(int16_t* p, int64_t n, Vec a) {
 }
 
 // 64 bytes of packed weights, and the same 4 bytes in every lane.
-struct Bytes {
+struct PackedBytes {
   uint8x16_t quarter[4];
 };
-inline Bytes load_bytes(const uint8_t* p) {
-  return quarters<Bytes>([=](int i) { return vld1q_u8(p + 16 * i); });
+inline PackedBytes load_bytes(const uint8_t* p) {
+  return quarters<PackedBytes>([=](int i) { return vld1q_u8(p + 16 * i); });
 }
 inline uint8x16_t broadcast(const uint8_t* p) {
   int32_t group;
@@ -259,7 +259,7 @@ inline int8x16_t to_signed(uint8x16_t w) { return vreinterpretq_s8_u8(veorq_u8(w
 
 // The shape of the register blocks of integer gemms, which all three tables share.
 struct IntegerBlocks {
-  using Weights = Bytes;
+  using Weights = PackedBytes;
   using Inputs = uint8x16_t;
   static constexpr int kRows = 5;                                   // 5 x 4 accumulators, 4 weights, 5 inputs
   static constexpr int vecs(int rows) { return rows > 2 ? 1 : 2; }  // 2 x 8 accumulators, 8 weights, 2 inputs
