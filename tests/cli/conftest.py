@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import COMMAND, TIMEOUT, Result, Run, environment, without_loops
+from support.command import COMMAND, TIMEOUT, Result, Run, environment, without_flags
 
 from sharpbeam.cli.main import main
 
@@ -27,7 +27,7 @@ def run() -> Run:
             check=False,
             **options,
         )
-        return Result(done.returncode, done.stdout or b"", without_loops((done.stderr or b"").decode()))
+        return Result(done.returncode, done.stdout or b"", without_flags((done.stderr or b"").decode()))
 
     return call
 
@@ -41,7 +41,7 @@ def call(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
         status = main([str(argument) for argument in arguments])
         sys.stdout.flush()
         out, err = capfdbinary.readouterr()
-        return Result(status, out, without_loops(err.decode()))
+        return Result(status, out, without_flags(err.decode()))
 
     return here
 

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from support.command import TIMEOUT, Run, environment, start, without_loops
+from support.command import TIMEOUT, Run, environment, start, without_flags
 
 from sharpbeam.jobs import chunks
 
@@ -36,7 +36,7 @@ def test_each_line_is_answered_before_the_next_one_is_sent(
         process.stdin.flush()
         found.append(answer(process))
     _, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, without_loops(err.decode())) == (0, "")
+    assert (process.returncode, without_flags(err.decode())) == (0, "")
     (tmp_path / "in").write_text("\n".join(sentences[:4]))
     assert b"".join(found) == call("translate", tiny_model, tmp_path / "in").out
 

@@ -9,7 +9,7 @@ import pty
 from pathlib import Path
 
 import pytest
-from support.command import Run
+from support.command import Run, without_flags
 
 from sharpbeam import Translator
 from sharpbeam.cli.main import main
@@ -132,20 +132,30 @@ def test_jsonl_holds_index_source_and_scores(
             assert hypothesis["score"] == pytest.approx(sum(hypothesis["token_scores"]), abs=1e-4)
 
 
-def test_loops_are_counted_on_stderr_and_left_in_the_text(
+def test_flags_are_counted_on_stderr_and_shown_on_demand(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_text("Bade ki.\nBade.\nKi lomu.\n")
-    arguments = ["translate", str(tiny_model), str(tmp_path / "text"), "--max-length", "20"]
-    monkeypatch.setattr("sharpbeam.jobs.translate_file.is_loop", lambda source, text: False)
+    arguments = ["translate", str(tiny_model), str(tmp_path / "text"), "--max-length", "20", "--num-hypotheses", "2"]
+    monkeypatch.setattr("sharpbeam.decoding.results.Translation.flags", ())
     assert main(arguments) == 0
     plain = capsys.readouterr()
     assert plain.err == ""
-    monkeypatch.setattr("sharpbeam.jobs.translate_file.is_loop", lambda source, text: source != "Bade ki.")
+    flags = {"Bade.": ("loop", "number"), "Ki lomu.": ("loop",)}
+    shown = property(lambda translation: flags.get(translation.source, ()))
+    monkeypatch.setattr("sharpbeam.decoding.results.Translation.flags", shown)
     assert main(arguments) == 0
     result = capsys.readouterr()
-    warning = "2 of 3 translations repeat the same words again and again; the first is that of line 2."
+    warning = "2 of 3 translations have flags (loop 2, number 1); the first is that of line 2."
     assert (result.out, result.err) == (plain.out, f"sharpbeam: {warning}\n")
+    assert main([*arguments, "--flags"]) == 0
+    columns = [line.rsplit("\t", 1) for line in capsys.readouterr().out.splitlines()]
+    assert [text for text, _ in columns] == plain.out.splitlines()
+    assert [column for _, column in columns] == ["", "", "loop number", "", "loop", ""]
+    assert main([*arguments, "--format", "jsonl"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record.get("flags") for record in records] == [None, ["loop", "number"], ["loop"]]
+    assert main([*arguments, "--flags", "--format", "pharaoh"]) == 2
 
 
 def test_stats_are_one_json_line_on_stderr(call: Run, tiny_model: Path, text: Path) -> None:
@@ -190,7 +200,7 @@ def test_on_a_terminal_the_translations_are_the_progress(run: Run, call: Run, ti
     terminal, its_end = pty.openpty()
     with os.fdopen(terminal, "rb") as screen, os.fdopen(its_end, "wb") as both:
         assert run(*arguments, stdout=both, stderr=both).status == 0
-        seen = screen.read1(100_000)
+        seen = without_flags(screen.read1(100_000).decode()).encode()
     assert seen == call(*arguments).out.replace(b"\n", b"\r\n")
 
 

@@ -144,7 +144,8 @@ def joined(source: str, pieces: Sequence[Piece], penalty: float) -> Translation:
         answers.append(_joined_answer(text, own, [len(part.source_tokens) for part in parts], penalty))
     truncated = any(part.truncated for part in parts)
     tokens = tuple(token for part in parts for token in part.source_tokens)
-    return Translation(source, tuple(answers), truncated, tokens)
+    flags = tuple(dict.fromkeys(flag for part in parts for flag in part.flags))
+    return Translation(source, tuple(answers), truncated, tokens, flags)
 
 
 def _joined_answer(text: str, parts: Sequence[Answer], widths: Sequence[int], penalty: float) -> Answer:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sharpbeam.contract.answers import Change, Piece, changed_text, joined
-from sharpbeam.contract.sentences import Contract, blanked, sentence_steps
+from sharpbeam.contract.sentences import Contract, sentence_steps
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import Span, covered, find_spans, message_arms
+from sharpbeam.text.spans import Span, blanked, covered, find_spans, message_arms
 
 MOST_LETTERS = 1000  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
@@ -45,7 +45,7 @@ def line_steps(text: str, contract: Contract) -> Steps[Translation]:
         steps.append(sentence_steps(text[start:end], own, contract))
     answers = yield from together(steps)
     if not ranges:
-        return Translation(text, (replace(EMPTY, text=text),))
+        return Translation(text, (replace(EMPTY, text=text),), sentence_flags=())
     pieces = [Piece(*place, answer) for place, answer in zip(ranges, answers, strict=True)]
     return joined(text, pieces, contract.penalty)
 

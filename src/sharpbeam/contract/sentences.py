@@ -12,8 +12,9 @@ from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.case import Case, case_of, outside, titled, upper
+from sharpbeam.text.flags import text_flags
 from sharpbeam.text.numbers import lost_numbers
-from sharpbeam.text.spans import Span, kept
+from sharpbeam.text.spans import Span, blanked, kept
 from sharpbeam.text.vocabulary import Vocabulary
 
 AGAIN = {"beam_size": 5, "num_hypotheses": 5}
@@ -52,11 +53,17 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     if case:
         fixed = [span.text for span in spans]
         answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answers)
-    answers = tuple(with_spans(text, each, spans) for each in answers)
+    answers, without = tuple(with_spans(text, each, spans) for each in answers), answers[0]
+    flags = dict.fromkeys(answer.sentence_flags or ())
+    flags |= dict.fromkeys(text_flags(text, answers[0].text, spans))
+    if not kept(text, without.text, spans):
+        flags["span"] = None
+    if answer.cut:
+        flags["cut"] = None
     if case and not contract.attention:
         answers = tuple(replace(each, attention=None) for each in answers)
         answer = replace(answer, source_tokens=())
-    return replace(answer, source=text, hypotheses=answers)
+    return replace(answer, source=text, hypotheses=answers, sentence_flags=tuple(flags))
 
 
 def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes: dict[str, Any]) -> Steps[Translation]:
@@ -75,13 +82,6 @@ def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes:
     every = sorted([*spans, *numbers], key=lambda span: span.start)
     other = yield from span_steps(text, every, contract.attends, changes)
     return other if kept(text, other.text, spans) else answer
-
-
-def blanked(text: str, spans: Sequence[Span]) -> str:
-    """The text with spaces in the places of spans."""
-    for span in spans:
-        text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
-    return text
 
 
 def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequence[str], language: str) -> Answer:

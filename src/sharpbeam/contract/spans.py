@@ -23,6 +23,7 @@ from sharpbeam.contract.answers import Change, changed_answer, changed_source, c
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import spaceless
 from sharpbeam.text.spans import Span, kept
 
@@ -55,13 +56,16 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
         if _copied(other.text, again):
             masked, names = other, again
     with_names = _filled(text, masked, spans, names, None)
-    if not others:
-        return with_names
     guide = masked.text if _copied(masked.text, names) else None
+    unplaced = guide is None and not (attends and others)  # nothing says where they belong
+    flags: tuple[Flag, ...] | None = ("span",) if unplaced else None
+    if not others:
+        return replace(with_names, sentence_flags=flags)
     without = _filled(text, others[0], spans, names, guide)
     surer = len(bare_text.split()) < FEW_WORDS or _sureness(masked) > _sureness(others[0]) + SURER
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
-    return second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
+    best = second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
+    return replace(best, sentence_flags=flags)
 
 
 def with_spans(source: str, answer: Answer, spans: Sequence[Span]) -> Answer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan
 
+from sharpbeam.text.flags import Flag, text_flags
+from sharpbeam.text.spans import find_spans
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Floats, Hypothesis, Ids
 
@@ -57,11 +59,29 @@ class Translation:
     hypotheses: tuple[Answer, ...]  # at least one
     truncated: bool = False  # the text was longer than max_input_length, and its end was cut off
     source_tokens: tuple[str, ...] = ()  # pieces of the source without eos and tags; only with return_attention
+    sentence_flags: tuple[Flag, ...] | None = field(default=None, compare=False)  # of the text contract; see `flags`
 
     @property
     def text(self) -> str:
         """The best translation."""
         return self.hypotheses[0].text
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """The faults of the best translation, or of a sentence of it; usually none.
+
+        "loop": words repeat. "copy": it has the words of the source. "span": a protected span is missing or has no
+        place. "number": a number is missing. "cut": it reached max_length (known with `return_scores`), or the text
+        max_input_length.
+        """
+        if self.sentence_flags is not None:
+            return self.sentence_flags
+        return (*text_flags(self.source, self.text, find_spans(self.source)), *(("cut",) if self.cut else ()))
+
+    @property
+    def cut(self) -> bool:
+        """Whether the best translation reached max_length, or the text max_input_length."""
+        return self.truncated or 0 < len(self.tokens) == len(self.token_scores)
 
     @property
     def score(self) -> float | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from sharpbeam.contract.sentences import Contract, sentence_steps
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents.guards import Attempt, Flag, Verdict, attempts, check, check_translation
+from sharpbeam.documents.guards import Attempt, Verdict, attempts, check, check_translation
+from sharpbeam.text.flags import Flag
 from sharpbeam.text.spans import find_spans
 
 Range = tuple[int, int]

@@ -3,9 +3,7 @@
 omission: neighboring words of the source got almost no attention. A word is missing by as much as its total attention
 stays below one half; the run of words that misses most must miss more than MOST_MISSING words. The threshold is from
 Tatoeba and newstest, where under 0.5% of the sentences of a model with guided alignment are above it (docs/lab).
-loop: words repeat one after another, more often than in the source.
-copy: the words of the source are there again.
-cut: the translation reached max_length, or its source did max_input_length.
+The other flags are those of text/flags.py.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +19,12 @@ from numpy.typing import NDArray
 from sharpbeam.contract.steps import Job
 from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer, Translation
-from sharpbeam.text.repetition import is_loop
+from sharpbeam.text.flags import Flag, text_flags
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import Span, find_spans
 
-Flag = Literal["omission", "loop", "copy", "cut"]
 MOST_MISSING = 1.3  # words
 ENOUGH = 0.5  # attention to a word, over all tokens of the translation
-LEAST_COPIED = 4  # words of a sentence that may be a copy
-MOST_COPIED = 0.8  # share of them
 AGAIN: dict[str, Any] = {"return_attention": True, "coverage_penalty": 0.2, "beam_size": 6, "num_hypotheses": 6}
 _CLAUSE = re.compile("[;:,\u2014\u3001\uff0c\uff1b]\\s*")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -51,13 +46,7 @@ def check(source: str, answer: Answer, source_tokens: Sequence[str], truncated: 
     missing, lost = _longest_gap(source, answer, source_tokens, spans)
     if missing > MOST_MISSING:
         flags.append("omission")
-    if is_loop(source, answer.text):
-        flags.append("loop")
-    own, other = source, answer.text
-    for span in spans:
-        own, other = own.replace(span.text, " ", 1), other.replace(span.text, " ", 1)
-    if is_copy(_tokens(own), _tokens(other)):
-        flags.append("copy")
+    flags += text_flags(source, answer.text, spans)
     if truncated or (answer.tokens and len(answer.token_scores) == len(answer.tokens)):
         flags.append("cut")
     return Verdict(tuple(flags), missing, lost)
@@ -103,19 +92,6 @@ def _longest_gap(
         if total > best:
             best, lost = total, (begin, end)
     return best, lost
-
-
-def _tokens(text: str) -> list[str]:
-    return [text[start:end].casefold() for start, end in words(text)]
-
-
-def is_copy(left: list[str], right: list[str]) -> bool:
-    """Whether most words of the translation are those of the source at about their place."""
-    ours, theirs = ([word for word in side if word[0].isalpha()] for side in (left, right))
-    if min(len(ours), len(theirs)) < LEAST_COPIED:
-        return False
-    near = sum(word in ours[max(0, at - 2) : at + 3] for at, word in enumerate(theirs))
-    return near >= MOST_COPIED * max(len(ours), len(theirs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.glossary import marked
-from sharpbeam.documents.guards import Flag
 from sharpbeam.documents.job import run_steps
 from sharpbeam.documents.paragraphs import is_sentence, joined, sentence_ranges
 from sharpbeam.documents.segment import Part, Segment
@@ -26,6 +25,7 @@ from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
+from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import read_whole
 

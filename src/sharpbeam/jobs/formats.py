@@ -14,14 +14,16 @@ Format = Literal["text", "jsonl", "pharaoh"]
 Render = Callable[[int, Translation], str]
 
 
-def renderer(format: Format, search: SearchOptions) -> Render:
+def renderer(format: Format, search: SearchOptions, flags: bool = False) -> Render:
     """The function from the index of an input line, from 0, and its translation to output lines, each with its end.
 
-    Text and Pharaoh have exactly `num_hypotheses` lines for each input line, JSON has one. Raises OptionError if the
+    Text and Pharaoh have exactly `num_hypotheses` lines for each input line, JSON has one. With `flags` those of
+    text end in a tab and the flags of the translation, which the first of its lines has. Raises OptionError if the
     format cannot hold the results of the search.
     """
     holds = format != "text" or not search.return_attention
     require(holds, "format", format, "jsonl or pharaoh with return_attention, which text cannot hold")
+    require(not flags or format != "pharaoh", "flags", flags, "left out with pharaoh, whose lines cannot hold them")
     if format == "jsonl":
         return _as_json
     write = _text if format == "text" else lambda answer: f"{_text(answer)} ||| {_pharaoh(answer)}"
@@ -29,14 +31,20 @@ def renderer(format: Format, search: SearchOptions) -> Render:
 
     def render(index: int, translation: Translation) -> str:
         lines = [write(answer) + "\n" for answer in translation.hypotheses]
-        return "".join(lines) + missing * (search.num_hypotheses - len(lines))
+        lines += [missing] * (search.num_hypotheses - len(lines))
+        if flags:
+            columns = [" ".join(translation.flags), *[""] * len(lines)]
+            lines = [f"{line[:-1]}\t{column}\n" for line, column in zip(lines, columns, strict=False)]
+        return "".join(lines)
 
     return render
 
 
 def _as_json(index: int, translation: Translation) -> str:
     hypotheses = [_record(answer) for answer in translation.hypotheses]
-    record = {"index": index, "source": translation.source, "hypotheses": hypotheses}
+    record: dict[str, Any] = {"index": index, "source": translation.source, "hypotheses": hypotheses}
+    if translation.flags:
+        record["flags"] = translation.flags
     if translation.hypotheses[0].attention is not None:
         record["source_tokens"] = translation.source_tokens
     return json.dumps(record, ensure_ascii=False) + "\n"

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from sharpbeam.search.work import Work
 from sharpbeam.text.encodings import check_encoding
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
-from sharpbeam.text.repetition import is_loop
 
 log = logging.getLogger("sharpbeam.jobs")
 
@@ -49,6 +48,7 @@ def translate_file(
     target_prefix: str | None = None,
     glossary: Glossary | Terms | None = None,
     raw: bool = False,
+    flags: bool = False,
     field: str = "",
     into: str = "translation",
     shard: str = "1/1",
@@ -64,7 +64,8 @@ def translate_file(
     an `output` of None standard output. Every line gives exactly `num_hypotheses` lines (format text, or pharaoh:
     text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,
     with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary` and
-    `raw` are those of `Translator.translate`.
+    `raw` are those of `Translator.translate`. With `flags` lines of text end in a tab and the flags of the translation
+    (`Translation.flags`), which jsonl has where there are any.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -94,7 +95,7 @@ def translate_file(
             chosen = chosen.changed(return_attention=True)
         fields = Fields(field, into)
         job = TranslationJob(
-            translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding, raw
+            translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding, raw, flags
         )
         return job.run(place, progress)
 
@@ -132,7 +133,8 @@ class JobStats:
     expansions: int = 0  # hypotheses in all of them
     merging_rate: float | None = None  # hypotheses for each prediction of next tokens, with cube pruning
     fallback_share: float | None = None  # of the rows that fell back to another layer
-    loops: int = 0  # translations that repeat the same words again and again
+    flagged: int = 0  # translations that have flags
+    flags: dict[str, int] = field(default_factory=dict)  # translations by flag
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native
 
     def json(self) -> str:
@@ -161,10 +163,11 @@ class TranslationJob:
     glossary: Glossary | None
     encoding: str
     raw: bool
+    flags: bool
 
     def __post_init__(self) -> None:
         """Raises OptionError if the format cannot hold a result that the options ask for."""
-        self._render = renderer(self.format, self.options.search)
+        self._render = renderer(self.format, self.options.search, self.flags)
 
     def run(self, output: StandardOutput, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
@@ -175,7 +178,7 @@ class TranslationJob:
         lines = self._lines(stdin)
         for line in islice(lines, finished):  # whether they are the same, `output` will tell
             output.skip(line)
-        self._number, first_loop = finished, 0
+        self._number, first = finished, 0
         if progress is not None and finished:
             progress(finished)
         before = dataclasses.replace(self.translator.work)
@@ -187,18 +190,20 @@ class TranslationJob:
             for number, (line, translation) in enumerate(results, finished + 1):
                 output.write(line, self._result(number, line, translation))
                 self._warn(number, translation)
-                if is_loop(translation.source, translation.text):
-                    stats.loops += 1
-                    first_loop = first_loop or number
+                if flags := translation.flags:
+                    stats.flagged += 1
+                    stats.flags |= {flag: stats.flags.get(flag, 0) + 1 for flag in flags}
+                    first = first or number
                 stats.sentences += 1
                 stats.source_words += len(line.split())
                 stats.target_words += len(translation.text.split())
                 if progress is not None:
                     progress(1)
         output.finish()
-        if stats.loops:
-            count = f"{stats.loops} of {stats.sentences} translations repeat the same words again and again"
-            log.warning("%s; the first is that of line %d.", count, first_loop)
+        if stats.flags:
+            counts = ", ".join(f"{flag} {count}" for flag, count in sorted(stats.flags.items()))
+            count = f"{stats.flagged} of {stats.sentences} translations have flags ({counts})"
+            log.warning("%s; the first is that of line %d.", count, first)
         stats.seconds = time.perf_counter() - began
         self._count_work(stats, before)
         return stats
@@ -227,6 +232,8 @@ class TranslationJob:
             others |= dataclasses.asdict(self.fields) | {"shard": f"{self.shard.index}/{self.shard.count}"}
         if self.raw:
             others["raw"] = True
+        if self.flags:
+            others["flags"] = True
         if self.encoding != "utf-8":
             others["encoding"] = self.encoding
         if self.glossary is not None:

@@ -192,6 +192,13 @@ def covered(text: str, spans: Iterable[Span]) -> str:
     return text
 
 
+def blanked(text: str, spans: Iterable[Span]) -> str:
+    """The text with spaces in the places of spans."""
+    for span in spans:
+        text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
+    return text
+
+
 def kept(source: str, answer: str, spans: Iterable[Span]) -> bool:
     """Whether each span is in the answer as often as in the source, where text without protection may have it too."""
     counts = Counter((span.text, source[span.start : span.end]) for span in spans)

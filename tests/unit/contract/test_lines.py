@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from support.decoders import Decoder, answer, run
+from support.decoders import Decoder, answer, run, same
 
 from sharpbeam import Translator
 from sharpbeam.contract.lines import is_plain, line_steps
@@ -116,6 +116,17 @@ def test_what_has_no_place_is_appended_and_copies_are_removed() -> None:
     assert found.text == "Ponha %s aqui %s ali  fim. {n}"
     assert found.tokens[-1] == "▁{n}"
     assert len(found.token_scores) == len(found.tokens) + 1
+
+
+def test_flags_are_those_of_sentences() -> None:
+    assert run(line_steps("See https://x.y now. It has 34 %s.", Contract()), translate).flags == ()
+    assert run(line_steps("Put %s here.", Contract(attends=False)), nothing).flags == ("span",)
+    copied = run(line_steps("One two 12. We saw five more men %s here.", Contract()), same)
+    assert copied.flags == ("copy",)
+    looped = run(line_steps("One 12. Two.", Contract()), lambda source: answer(source, source + " so" * 9))
+    assert looped.flags == ("loop",)
+    raw = answer("We pay 34 for %s.", "Pagamos.")
+    assert raw.flags == ("span", "number")
 
 
 def test_a_protected_word_may_be_there_again() -> None:

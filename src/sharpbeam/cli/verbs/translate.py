@@ -56,6 +56,9 @@ def translate(
     raw: Annotated[
         bool, typer.Option("--raw", help="Decode lines as they stand, without splitting or protection.", hidden=True)
     ] = False,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="End each line in a tab and its faults: loop, copy, span.", hidden=True)
+    ] = False,
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Lines are JSON objects; translate this field.", hidden=True)
     ] = "",
@@ -105,7 +108,8 @@ def translate(
     document = document_of(inputs, format_, True if field else lines)
     if document is not None:
         plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats, "raw": raw}
-        _refuse(plain | {"encoding": charset != "utf-8", "shard": shard != "1/1"}, "lines, and this is a document")
+        plain |= {"flags": flags, "encoding": charset != "utf-8", "shard": shard != "1/1"}
+        _refuse(plain, "lines, and this is a document")
         own: dict[str, Any] = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
         run_document(model, document, output, **own, options=options, machine=machine)
         return
@@ -130,6 +134,7 @@ def translate(
             target_prefix=target_prefix,
             glossary=read_glossary(glossary, *languages) if glossary else None,
             raw=raw,
+            flags=flags,
             field=field,
             into=into,
             shard=shard,
