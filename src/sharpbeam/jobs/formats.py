@@ -43,8 +43,8 @@ def renderer(format: Format, search: SearchOptions, flags: bool = False) -> Rend
 def _as_json(index: int, translation: Translation) -> str:
     hypotheses = [_record(answer) for answer in translation.hypotheses]
     record: dict[str, Any] = {"index": index, "source": translation.source, "hypotheses": hypotheses}
-    if translation.flags:
-        record["flags"] = translation.flags
+    if flags := translation.flags:
+        record["flags"] = flags
     if translation.hypotheses[0].attention is not None:
         record["source_tokens"] = translation.source_tokens
     return json.dumps(record, ensure_ascii=False) + "\n"
