@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_said(output: tuple[Floats, Floats], folder: Path, 
         fit_head(tmp_path, weight, bias, np.zeros((9, WIDTH)), text=np.zeros(9))
     with pytest.raises(OptionError, match="texts of hidden is 1; it must be 4 or more"):
         fit_head(tmp_path, weight, bias, bunches(9, 1))
-    with pytest.raises(OptionError, match="top_k is 301; it must be at most the words"):
+    with pytest.raises(OptionError, match="top_k is 301; it must be at most the tokens"):
         fit_head(tmp_path, weight, bias, bunches(900, 1), options=ScreenOptions(top_k=301))
     with pytest.raises(OptionError, match="options is 3; it must be a ScreenOptions"):
         fit_head(tmp_path, weight, bias, bunches(900, 1), options=3)  # type: ignore[arg-type]
