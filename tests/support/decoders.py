@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sharpbeam.contract.steps import Steps
 from sharpbeam.decoding.results import EMPTY, Translation
@@ -47,12 +47,19 @@ def hostile(source: str) -> Translation:
     return answer(source, " ".join(words), [draw.randrange(max(1, len(source.split()))) for _ in words])
 
 
+def _without(translation: Translation, changes: Mapping[str, Any]) -> Translation:
+    """A translation without attention if a job asks for none."""
+    if changes.get("return_attention", True):
+        return translation
+    return replace(translation, hypotheses=tuple(replace(one, attention=None) for one in translation.hypotheses))
+
+
 def run(steps: Steps[R], decode: Decoder) -> R:
     """The result of `steps` with this decoder."""
     try:
         jobs = next(steps)
         while True:
-            jobs = steps.send([decode(job.text) for job in jobs])
+            jobs = steps.send([_without(decode(job.text), job.changes) for job in jobs])
     except StopIteration as done:
         result: R = done.value
         return result

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sharpbeam.contract.answers import Change, changed_answer, changed_source, changed_text
 from sharpbeam.contract.steps import Job, Steps
-from sharpbeam.contract.words import word_attention, words
+from sharpbeam.contract.words import WordAttention, word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import spaceless
@@ -29,6 +30,7 @@ from sharpbeam.text.spans import Span, kept
 
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
+MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
 _SIGN = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
 _SIGNS = ".,;:!?…)]。、，"
@@ -45,6 +47,9 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
             return answer
     names = _names(text, STAND_INS[0], len(spans))
     masked_text, bare_text = _written(text, spans, names)[0], _written(text, spans, [""] * len(spans))[0]
+    if len(spans) > MANY:
+        (masked,) = yield [Job(masked_text, {**changes, "return_attention": False})]  # of thousands of tags
+        return _filled(text, masked, spans, names, None)
     alone = not any(map(str.isalpha, bare_text))
     scores = {"return_scores": True, **changes}
     masked, *others = yield [Job(masked_text, scores), *([] if alone else [Job(bare_text, scores)])]
@@ -194,11 +199,14 @@ def _guided(guide: str, text: str, names: Sequence[str]) -> Callable[[int], int]
 def _attended(translation: Translation, answer: Answer, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
     """Places in an answer of places in its source: as little attention as can be crosses from one side to the other."""
 
+    @cache
+    def attention() -> WordAttention:  # many calls never ask
+        return word_attention(translation.source, answer.text, replace(translation, hypotheses=(answer,)))
+
     def place(number: int) -> int:
-        found = word_attention(translation.source, answer.text, replace(translation, hypotheses=(answer,)))
-        later = np.array([start >= places[number][0] for start, _ in found.source], bool)
-        gain = found.weights @ np.where(later, -1.0, 1.0)  # of a word that is before the place
+        later = np.array([start >= places[number][0] for start, _ in attention().source], bool)
+        gain = attention().weights @ np.where(later, -1.0, 1.0)  # of a word that is before the place
         before = int(np.argmax(np.concatenate([[0.0], np.cumsum(gain)])))
-        return found.target[before - 1][1] if before else 0
+        return attention().target[before - 1][1] if before else 0
 
     return place
