@@ -19,7 +19,7 @@ _ENDING = (
     "png|jpe?g|gif|svg|webp|bmp|tiff?|ico|psd|mp3|mp4|wav|ogg|flac|avi|mkv|mov|srt|vtt|epub|po|zip|tar|gz|bz2|xz|zst|"
     "7z|rar|deb|rpm|apk|exe|dll|so|dmg|iso|img|bin|bak|tmp|lock|env|properties|strings|xliff|tmx|whl|jar"
 )
-_VERBOSE = "pip3?|npm|yarn|git|docker|kubectl|apt|apt-get|brew|cargo"
+_VERBOSE = "pip3?|npm|yarn|git|docker|kubectl|apt|apt-get|brew"
 _COMMAND = _VERBOSE + "|sudo|npx|curl|wget|python3?|ssh|scp|chmod|chown|grep|mkdir|rm|ls|cd"
 _ACTION = "install|uninstall|update|upgrade|run|build|clone|pull|push|commit|checkout|status|add|init|apply|get|compose"
 _ARGUMENT = r"(?:-{1,2}[\w-]{1,40}(?:=\S{0,200}\w)?|[\w~+]{0,60}[./:@\d_~-][\w./:@+~-]{0,200}[\w/]|[./~])"
