@@ -90,10 +90,10 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
         return replace(answer, text=outside(answer.text, fixed, lambda text: upper(text, language)))
     if case.name == "title":
         return replace(answer, text=outside(answer.text, fixed, lambda text: titled(text, case.small, language)))
-    found = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
-    capitals = {index for index, word in enumerate(found.source) if word in case.capitals}
+    attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
+    capitals = {index for index, word in enumerate(attention.source) if word in case.capitals}
     text = answer.text
-    for row, (start, end) in reversed(list(zip(found.weights, found.target, strict=True))):
+    for row, (start, end) in reversed(list(zip(attention.weights, attention.target, strict=True))):
         if row.size and int(row.argmax()) in capitals:
             text = text[:start] + upper(text[start:end], language) + text[end:]
     whole = all(text.count(one) >= answer.text.count(one) for one in fixed)

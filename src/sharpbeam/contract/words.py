@@ -82,14 +82,14 @@ def piece_ranges(pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
         form = form.lower() if lowered is not text else form
         while at < len(text) and text[at].isspace():
             at += 1
-        found = lowered.find(form, at, at + len(form) + _NEAR) if form and form != "<unk>" else -1
-        if found < 0:
+        start = lowered.find(form, at, at + len(form) + _NEAR) if form and form != "<unk>" else -1
+        if start < 0:
             ranges.append((at, min(at + max(1, len(form) if form != "<unk>" else 1), len(text)) if form else at))
             continue
-        if found > at and ranges and ranges[-1][1] == at:  # what was between belongs to the piece before
-            ranges[-1] = (ranges[-1][0], found)
-        at = found + len(form)
-        ranges.append((found, at))
+        if start > at and ranges and ranges[-1][1] == at:  # what was between belongs to the piece before
+            ranges[-1] = (ranges[-1][0], start)
+        at = start + len(form)
+        ranges.append((start, at))
     return ranges
 
 
