@@ -41,7 +41,7 @@ $(MADE)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Sharpbeam needs Python 3.10 or newer: make PYTHON=...")'
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.25" "ninja>=1.11"
+	@$(PIP) install "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.25" "ninja>=1.11" "setuptools>=70.1"
 	@mkdir -p $(MADE) && touch $@
 
 # The package is installed in place (.ci/install.py), once for what is asked of it: the plain package for the demo, with
