@@ -8,7 +8,6 @@ read. Wrong is any other error than ours, a call of the system or of pickle, mor
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -43,7 +42,7 @@ from sharpbeam.text.sentencepiece import train_sentencepiece
 MEMORY, SECONDS = 4 << 30, 20
 SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
 NEEDED = {
-    "torch": "files of PyTorch (.bin, .pt)",
+    "torch": "files of PyTorch (.bin)",
     "ctranslate2": "folders of CTranslate2",
     "transformers": "BART, mBART, SMaLL-100 and T5",
     "tokenizers": "BART",
@@ -91,7 +90,7 @@ def formats(home: Path) -> dict[str, Format]:
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
     if "torch" not in LEFT_OUT:
-        found |= _of_torch(home, ours, theirs)
+        found |= _of_torch(home, theirs)
     if not {"torch", "transformers", "tokenizers"} & LEFT_OUT.keys():
         broken = family_folders.of_bart(home) | family_folders.of_t5(home)
         found |= {name: Format(*one) for name, one in broken.items()}
@@ -113,7 +112,7 @@ def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
     return found
 
 
-def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
+def _of_torch(home: Path, theirs: Path) -> dict[str, Format]:
     """Pickles of PyTorch."""
     import torch
     from safetensors.torch import load_file
@@ -125,7 +124,7 @@ def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
         (folder / "model.safetensors").unlink()
         torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
         found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
-    return found | {"OpenNMT-py": Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)}
+    return found
 
 
 def _of_ctranslate2(home: Path, ours: Path) -> dict[str, Format]:
@@ -229,45 +228,6 @@ def _marian_recurrent(folder: Path, ours: Path) -> Path:
     folder.mkdir()
     np.savez(folder / "model.npz", **arrays)
     shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
-    return folder
-
-
-def _open_nmt(folder: Path, ours: Path) -> Path:
-    """A small model under the names of OpenNMT-py, with what a checkpoint has besides."""
-    import torch
-
-    from sharpbeam.storage.model_folder import read_config, read_tensors
-
-    tensors = read_tensors(ours, read_config(ours))
-    embedding, dim = torch.tensor(tensors["target_embedding"]), tensors["target_embedding"].shape[1]
-    state = {f"{side}.embeddings.make_embedding.emb_luts.0.weight": embedding for side in ("encoder", "decoder")}
-    for name, tensor in tensors.items():
-        if name.count(".") != 4:
-            continue
-        side, _, block, part, kind = name.split(".")
-        layer = "encoder.transformer.0" if side == "encoder" else "decoder.transformer_layers.0"
-        inside = {"attention": "self_attn", "cross": "context_attn", "ffn": "feed_forward"}[block]
-        if part == "norm":
-            number = {"encoder": "", "decoder": "_2" if block == "cross" else "_1"}[side]
-            theirs = [f"{inside}.layer_norm" if block == "ffn" else f"layer_norm{number}"]
-        elif block == "ffn":
-            theirs = [f"{inside}.{'w_1' if part == 'up' else 'w_2'}"]
-        else:
-            letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv"}[part]
-            products = {"q": "linear_query", "k": "linear_keys", "v": "linear_values", "o": "final_linear"}
-            theirs = [f"{inside}.{products[letter]}" for letter in letters]
-        for one, piece in zip(theirs, np.split(tensor, len(theirs)), strict=True):
-            state[f"{layer}.{one}.{kind}"] = torch.tensor(piece)
-    for side in ("encoder", "decoder"):
-        state |= {f"{side}.layer_norm.weight": torch.ones(dim), f"{side}.layer_norm.bias": torch.zeros(dim)}
-    words = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(4, len(embedding)))]
-    facts: dict[str, Any] = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 2, "enc_layers": 1}
-    facts |= {"dec_layers": 1, "position_encoding": True, "norm_eps": 1e-6, "lora_layers": [], "dropout": [0.1]}
-    folder.mkdir()
-    generator = {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}
-    whole: dict[str, Any] = {"model": state, "generator": generator}
-    whole |= {"vocab": {"src": words, "tgt": words, "data_task": "seq2seq"}, "opt": argparse.Namespace(**facts)}
-    torch.save(whole | {"optim": {"training_step": 7}}, folder / "model.pt")
     return folder
 
 

@@ -57,8 +57,8 @@ def convert(
 ) -> None:
     """Convert a model of another program to a model folder.
 
-    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; models of Marian
-    and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder); and checkpoints of OpenNMT-py 3 (.pt).
+    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; and models of
+    Marian and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder).
     Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
 
     With `--to hugging-face` a transformer of Sharpbeam is written as MarianMT; what that cannot express, such as the
@@ -69,7 +69,6 @@ def convert(
     * `sharpbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `sharpbeam convert firefox/enpt en-pt`
     * `sharpbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
-    * `sharpbeam convert model_step_100000.pt de-en --source-spm source.spm --target-spm target.spm`
     * `sharpbeam convert opus-de-en for-others --to hugging-face`
     * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
