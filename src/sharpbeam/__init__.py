@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
-    from sharpbeam.convert.conversion import convert_model, export_model
+    from sharpbeam.convert.conversion import convert_model
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -56,7 +56,6 @@ __all__ = [
     "Translator",
     "__version__",
     "convert_model",
-    "export_model",
     "fit_head",
     "fit_layer",
     "fit_model_head",
@@ -72,7 +71,7 @@ _NAMES = {  # of each module, those that are public here
     "api.head": "Head",
     "api.scorer": "Scorer",
     "api.translator": "Translator",
-    "convert.conversion": "convert_model export_model",
+    "convert.conversion": "convert_model",
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",

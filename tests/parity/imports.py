@@ -29,15 +29,15 @@ from fuzz import family_folders
 from fuzz import hostile_files as hostile
 from support import marian_writer
 
-from bench.engines import m2m_model, marian_model
+from bench.engines import hugging_face_model, m2m_model, marian_model
 from bench.harness import record
-from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam.text.vocabulary import read_vocabularies
 
 MEMORY, SECONDS = 4 << 30, 20
 SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
@@ -73,7 +73,7 @@ def formats(home: Path) -> dict[str, Format]:
     """All formats that can be made with the packages that are here."""
     ours = _small_model(home / "ours")
     theirs, student = home / "hugging-face", _bergamot(home / "bergamot", ours)
-    export_hugging_face(ours, theirs)
+    _hugging_face(theirs, ours)
     found = {
         "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
         "config.json": Format(theirs, "config.json", hostile.json_object),
@@ -97,6 +97,16 @@ def formats(home: Path) -> dict[str, Format]:
     if "ctranslate2" not in LEFT_OUT:
         found |= _of_ctranslate2(home, ours)
     return found | _of_m2m(home, home / "words.spm")
+
+
+def _hugging_face(folder: Path, ours: Path) -> None:
+    """The small model as MarianMT, with the files of its tokenizer."""
+    folder.mkdir()
+    hugging_face_model.write(ours, folder)
+    source, _ = read_vocabularies(ours)
+    (folder / "vocab.json").write_text(json.dumps({source.piece(token): token for token in range(len(source))}))
+    for side in ("source", "target"):
+        shutil.copy(ours / "source.spm", folder / f"{side}.spm")
 
 
 def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:

@@ -36,9 +36,7 @@ def read_model(
     if path.is_dir() and (path / "config.json").is_file():
         facts = read_json(path / "config.json")
         if "format_version" in facts and "architecture" in facts:
-            raise InputError(
-                f"{path} is a model of Sharpbeam already; use it as it is, or export it with --to hugging-face."
-            )
+            raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
         if "model_type" in facts:
             refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)

@@ -19,7 +19,7 @@ from sharpbeam import DecodeOptions, Generator, MachineOptions, Scorer, Translat
 from sharpbeam.fit.progress import FitProgress
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam import fit_layer, profile, translate_file, tune
-from sharpbeam import convert_model, export_model
+from sharpbeam import convert_model
 
 
 def listen(report: FitProgress) -> None:
@@ -48,7 +48,6 @@ fit_layer("preview", "model", progress=listen)
 tune("model", [Path("text")])
 layer: str = profile("de-en", ["Bade."]).output_layer
 convert_model("their-model", "model")
-export_model("model", "for-others")
 version: str = __import__("sharpbeam").__version__
 """
 

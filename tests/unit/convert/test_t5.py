@@ -13,7 +13,7 @@ from support.foreign import ENGLISH, demo_sentences
 from support.t5_models import FAMILIES, write_t5
 
 from sharpbeam import ModelError, OptionError, Translator
-from sharpbeam.convert.conversion import convert_model, export_model
+from sharpbeam.convert.conversion import convert_model
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.models.transformer.positions import relative_buckets
 from sharpbeam.storage.model_folder import read_tensors
@@ -195,11 +195,6 @@ def test_int8_keeps_the_biases_of_positions(pairs, tmp_path: Path) -> None:
     assert np.array_equal(result["encoder.1.attention.position_bias"], expected["encoder.1.attention.position_bias"])
     assert not np.array_equal(result["encoder.1.attention.qkv.weight"], expected["encoder.1.attention.qkv.weight"])
     assert sum(len(answer.tokens) for answer in ours.translate(TEXTS, raw=True, max_length=9)) > 20
-
-
-def test_export_is_refused_by_name(pairs, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="norm is 'pre'; MarianMT can only express 'post'"):
-        export_model(pairs["T5"].ours.loaded.folder, tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("tied", [None, True, False])
