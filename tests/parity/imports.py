@@ -85,7 +85,6 @@ def formats(home: Path) -> dict[str, Format]:
         "Bergamot, int8": Format(student, "model.bin", hostile.marian_binary),
         "Bergamot, options": Format(student, "config.yml", hostile.marian_options),
         "Bergamot, shortlist": Format(student, "lex.bin", hostile.marian_shortlist),
-        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
         "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
@@ -211,34 +210,6 @@ def _marian_words(folder: Path, marian: Path) -> Path:
 def _with_pieces(folder: Path, marian: Path) -> Path:
     """That model, whose pieces are to be broken."""
     return Path(shutil.copytree(marian, folder))
-
-
-def _marian_recurrent(folder: Path, ours: Path) -> Path:
-    """A small recurrent model of Marian: two layers of encoder and decoder."""
-    words, embedding, dim = 100, 6, 4
-    shapes = {
-        "Wemb": (words, embedding), "decoder_ff_logit_l2_b": (1, words), "decoder_ff_state_W": (2 * dim, dim),
-        "decoder_ff_state_b": (1, dim), "decoder_W_comb_att": (dim, 2 * dim), "decoder_Wc_att": (2 * dim, 2 * dim),
-        "decoder_U_att": (2 * dim, 1), "decoder_b_att": (1, 2 * dim),
-    }  # fmt: skip
-    for i, inputs in enumerate((embedding, dim, 2 * dim)):
-        shapes |= {f"decoder_ff_logit_l1_W{i}": (inputs, embedding), f"decoder_ff_logit_l1_b{i}": (1, embedding)}
-    for prefix, inputs in (
-        ("encoder_bi", embedding), ("encoder_bi_r", embedding), ("encoder_bi_l2_cell1", dim),
-        ("encoder_bi_r_l2_cell1", dim), ("decoder_cell1", embedding), ("decoder_cell2", 2 * dim),
-        ("decoder_l2_cell1", dim),
-    ):  # fmt: skip
-        for end, outputs in (("", 2 * dim), ("x", dim)):
-            gates = {"U": (dim, outputs), "W": (inputs, outputs), "b": (1, outputs)}
-            shapes |= {f"{prefix}_{name}{end}": shape for name, shape in gates.items()}
-    draw = np.random.default_rng(0)
-    arrays: dict[str, Any] = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    options = "type: s2s\nenc-type: alternating\nenc-depth: 2\ndec-depth: 2\nlayer-normalization: false\n\0"
-    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
-    folder.mkdir()
-    np.savez(folder / "model.npz", **arrays)
-    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
-    return folder
 
 
 def fuzz(cases: int, seed: int, home: Path | None = None, only: str = "") -> dict[str, Outcome]:
