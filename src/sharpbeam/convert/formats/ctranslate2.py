@@ -1,8 +1,9 @@
 """The file model.bin of CTranslate2: named variables, and other names for some of them.
 
 Little-endian: the version of the format; the name and revision of the model's kind; the number of variables, and for
-each its name, rank, sizes, type and bytes; the number of aliases, and for each its name and that of the variable. A text is its length with a final NUL, and the bytes. Arrays are views of the mapped
-file; each size is checked against the rest of the file before memory is taken.
+each its name, rank, sizes, type and bytes; the number of aliases, and for each its name and that of the variable. A
+text is its length with a final NUL, and the bytes. Arrays are views of the mapped file; each size is checked against
+the rest of the file before memory is taken.
 """
 
 from __future__ import annotations

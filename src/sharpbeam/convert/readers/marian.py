@@ -56,7 +56,8 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Foreign
     facts = Facts(path, read_options(path, config_bytes.tobytes()))
     # Norms before a block have a suffix, which adds no information.
     names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
-    arrays = {names[name]: _in_our_order(names[name], array) for name, array in arrays.items() if not name.startswith("special:")}
+    names = {name: ours for name, ours in names.items() if not name.startswith("special:")}
+    arrays = {ours: _in_our_order(ours, arrays[name]) for name, ours in names.items()}
     facts.choice("type", {"transformer": None})
     for name in _ABSENT:
         facts.require(name, [False])
