@@ -38,8 +38,8 @@ def write(folder: Path, to: Path) -> None:
         if value != getattr(_MARIAN, fact):
             raise ModelError(f"{folder}: {fact} is {value!r}; MarianMT can only express {getattr(_MARIAN, fact)!r}.")
     save_tensors(to / "model.safetensors", _tensors(config, read_tensors(folder, config)), {"format": "pt"})
-    special = {"eos_token_id": config.eos_id, "pad_token_id": config.pad_id, "decoder_start_token_id": config.bos_id}
-    special |= {"bos_token_id": None, "forced_eos_token_id": None}
+    special: dict[str, Any] = {"bos_token_id": None, "forced_eos_token_id": None, "eos_token_id": config.eos_id}
+    special |= {"pad_token_id": config.pad_id, "decoder_start_token_id": config.bos_id}
     (to / "config.json").write_text(json.dumps(special | _config(config)))
     banned = {"bad_words_ids": [[token] for token in config.suppressed_ids]} if config.suppressed_ids else {}
     (to / "generation_config.json").write_text(json.dumps(special | banned))

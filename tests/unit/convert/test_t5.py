@@ -108,7 +108,7 @@ def test_a_folder_without_spiece_model_is_refused(pairs, tmp_path: Path) -> None
     """As newer versions of transformers save one."""
     folder = shutil.copytree(pairs["T5"].folder, tmp_path / "json")
     (folder / "spiece.model").unlink()
-    with pytest.raises(ModelError, match="has no spiece.model; copy that of the model that it was made from"):
+    with pytest.raises(ModelError, match=r"has no spiece\.model; copy that of the model that it was made from"):
         read_hugging_face(folder)
 
 
