@@ -80,22 +80,17 @@ def test_wrong_fields_are_refused_by_name(live: Live, fields: dict[str, Any], me
     assert live.client.post("/alternatives", json=count).status_code == 400
 
 
-def test_a_key_in_a_header_is_checked_before_the_body_and_guesses_are_counted(
+def test_a_key_in_a_header_is_checked_before_the_body(
     serve: Callable[..., Live], tmp_path: Path
 ) -> None:
     (tmp_path / "keys").write_text("open sesame\n")
-    live = serve(api_keys=str(tmp_path / "keys"), requests_per_minute=3, body_timeout=20.0)
+    live = serve(api_keys=str(tmp_path / "keys"), body_timeout=20.0)
     wrong = {"q": "a", "source": "xx", "target": "yy", "api_key": "wrong"}
     assert live.client.post("/translate", json=wrong).status_code == 403
     with connect(live) as connection:  # the body never comes
         connection.sendall(HEAD + b"X-API-Key: wrong\r\nContent-Length: 1000\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 403")
     assert live.client.get("/metrics").status_code == 403
-    for _ in range(2):
-        assert live.client.post("/translate", json=wrong).status_code == 429
-    with connect(live) as connection:
-        connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n")
-        assert connection.recv(100).startswith(b"HTTP/1.1 429")
     right = {"Authorization": "Bearer open sesame"}
     assert live.client.post("/translate", json=wrong, headers=right).status_code == 200
 

@@ -81,9 +81,8 @@ def test_what_is_wrong_is_said(live: Live, fields: dict[str, Any], said: str) ->
     assert (answer.status_code, answer.json()) == (400, {"error": said})
 
 
-@pytest.mark.parametrize("stream", [False, True])
 def test_details_are_made_outside_of_the_event_loop(
-    live: Live, sentences: list[str], stream: bool, monkeypatch: pytest.MonkeyPatch
+    live: Live, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places: list[str] = []
 
@@ -98,7 +97,7 @@ def test_details_are_made_outside_of_the_event_loop(
 
     monkeypatch.setattr(libretranslate, "sentence_details", noted(sentence_details))
     monkeypatch.setattr(task, "advance", noted(task.advance))
-    assert live.translate(sentences[:3], details=True, stream=stream).status_code == 200
+    assert live.translate(sentences[:3], details=True).status_code == 200
     assert set(places) == {"sentence_details", "advance"}
 
 
@@ -140,13 +139,6 @@ def test_its_python_client(live: Live, sentences: list[str]) -> None:
     assert api.translate(sentences[0], "xx", "yy") == live.translate(sentences[0]).json()["translatedText"]
     assert [each["code"] for each in api.languages()] == ["xx", "yy"]
     assert api.detect("Guten Morgen")[0].keys() == {"confidence", "language"}
-
-
-def test_curators_contract(live: Live, sentences: list[str]) -> None:
-    answer = live.client.post("/translate", json={"texts": sentences[:5], "src_lang": "xx", "tgt_lang": "yy"})
-    assert answer.json() == {"translations": live.translate(sentences[:5]).json()["translatedText"]}
-    wrong = live.client.post("/translate", json={"texts": ["a"], "src_lang": "xx", "tgt_lang": "hi"})
-    assert (wrong.status_code, wrong.json()) == (400, {"error": "hi is not supported"})
 
 
 def test_every_field_of_the_api_is_described(live: Live) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server.conftest import Live, expected, wait_for
+from server.conftest import Live, expected
 
 from sharpbeam import Translator
 from sharpbeam.documents import translate_text
@@ -57,28 +57,6 @@ def test_models_are_loaded_when_asked_for_and_leave_when_others_come(
     assert [each.status_code for each in found] == [200] * 12
     assert len({each.json()["translatedText"] for each in found}) == 1  # it is one model under three names
     assert live.metric("sharpbeam_models") == 1
-
-
-def test_memory_bounds_the_models_and_one_is_always_loaded(
-    serve: Callable[..., Live], several: list[str], tiny_model: Path, tmp_path: Path
-) -> None:
-    from sharpbeam.server.catalog import Catalog
-
-    large = tmp_path / "large"
-    shutil.copytree(tiny_model, large)
-    (large / "padding").write_bytes(bytes(2**20))
-    live = serve([*several, f"de-fr={large}"], max_model_memory=1)
-    for source, target in (("de", "en"), ("en", "fr"), ("de", "fr"), ("de", "en")):
-        assert live.translate("Balo.", source=source, target=target).status_code == 200
-        assert live.metric("sharpbeam_models") == (2 if target == "fr" and source == "en" else 1)
-    assert Catalog([f"de-fr={large}"]).entries[str(large)].size > 2**20
-
-
-def test_idle_models_leave(serve: Callable[..., Live], several: list[str]) -> None:
-    live = serve(several, idle_unload=0.2)
-    assert live.translate("Balo.", source="de", target="en").status_code == 200
-    wait_for(lambda: not live.metric("sharpbeam_models"))
-    assert live.translate("Balo.", source="de", target="en").status_code == 200
 
 
 def test_a_model_that_cannot_be_loaded_is_a_refusal(

@@ -171,7 +171,7 @@ def test_warnings_are_logged_as_json_without_the_text_of_clients(tiny_model: Pat
 
 
 def test_limits_hold_for_all_processes_together(tiny_model: Path) -> None:
-    flags = ["--queue-limit", "40", "--requests-per-minute", "30", "--max-length", "400", "--no-guards", "--drain", "1"]
+    flags = ["--queue-limit", "40", "--max-length", "400", "--no-guards", "--drain", "1"]
     with serving(tiny_model, *flags) as server:
         codes: list[int] = []
         texts = [f"{' '.join(['balo'] * 60)} {number}." for number in range(20)]
@@ -181,9 +181,6 @@ def test_limits_hold_for_all_processes_together(tiny_model: Path) -> None:
         for thread in asking:
             thread.join()
         assert set(codes) == {200, 429}
-        codes += [server.ask(q="").status_code for _ in range(40)]
-        assert codes.count(200) + codes.count(429) == 49
-        assert server.ask(q="").json() == {"error": "Slowdown: 30 requests per minute"}
         assert server.end() == 0
 
 
@@ -280,7 +277,6 @@ def test_the_number_of_processes_is_chosen_by_threads_models_and_memory() -> Non
     assert processes_for(options, machine, 1000) == 4
     assert processes_for(options, MachineOptions(threads=100), 1000) == MOST
     assert processes_for(options, machine, LARGEST + 1) == 1
-    assert processes_for(replace(options, max_model_memory=100), machine, 1000) == 1
     assert processes_for(replace(options, processes=3), machine, LARGEST + 1) == 3
     with pytest.raises(OptionError, match="processes is 2; it must be 1 on a GPU"):
         processes_for(replace(options, processes=2), MachineOptions(device="cuda"), 1000)

@@ -37,17 +37,10 @@ class ServerOptions(Schema):
     body_limit: int = option(2**20, "bytes of the body of a request", ge=1024, advanced=True)
     file_limit: int = option(10 * 2**20, "bytes of a file to translate; 0 = no files", ge=0)
     file_timeout: float = option(600.0, "seconds after which the translation of a file is given up (503)", gt=0)
-    requests_per_minute: int = option(
-        0, "requests of one client, by its key or address, above which it is refused (429); 0 = no limit", ge=0
-    )
     alternatives_limit: int = option(10, "alternatives of a translation that a request may ask for", ge=0, le=50)
     max_models: int = option(
         0, "models in memory of each process; the one that was used longest ago leaves first; 0 = all", ge=0
     )
-    max_model_memory: int = option(
-        0, "MiB of weights in memory, as they lie on disk, of all processes together; 0 = no limit", ge=0
-    )
-    idle_unload: float = option(0.0, "seconds without a request after which a model is unloaded; 0 = never", ge=0)
     pivot: str = option("en", "code of the language to translate through if no model translates directly; '' = none")
     max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)
     header_timeout: float = option(

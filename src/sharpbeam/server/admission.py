@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from sharpbeam.server.folder import Share
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.share import Share
 
 FORGET = 0.9  # of the measured rate with every finished sentence
 

@@ -20,7 +20,7 @@ from sharpbeam.server.catalog import Catalog
 from sharpbeam.server.documents import Documents
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.files import Files
-from sharpbeam.server.folder import temporary_folder
+from sharpbeam.server.folder import Share, temporary_folder
 from sharpbeam.server.glossaries import Glossaries
 from sharpbeam.server.keys import Keys
 from sharpbeam.server.metrics import Metrics
@@ -28,10 +28,8 @@ from sharpbeam.server.pool import Pool
 from sharpbeam.server.protocols import deepl, deepl_documents, deepl_glossaries, libretranslate
 from sharpbeam.server.protocols import files as file_protocol
 from sharpbeam.server.protocols import page as pages
-from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
-from sharpbeam.server.share import Share
 from sharpbeam.version import program_version
 
 if TYPE_CHECKING:
@@ -60,8 +58,7 @@ def create_app(
     admission, pool = Admission(options.queue_limit, share), Pool(catalog, options, machine, defaults)
     metrics = Metrics(list(catalog.entries), pool.engines, admission, share)
     service = Service(catalog, pool, options, metrics, admission)
-    rates = Rates(options.requests_per_minute, share.folder / "rates" if share else None)
-    gate = Gate(service, Keys(options.api_keys), rates)
+    gate = Gate(service, Keys(options.api_keys))
     end = ExitStack()
     folder = share.folder if share else end.enter_context(temporary_folder())
     files, states = Files(options.file_limit, folder / "files"), Files(options.file_limit, folder / "states")
@@ -70,15 +67,13 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(pool.unload_idle())]
-        if share:
-            tasks.append(asyncio.create_task(_refresh(metrics)))
-        if not (options.max_models or options.idle_unload):
+        refresh = asyncio.create_task(_refresh(metrics)) if share else None
+        if not options.max_models:
             async with pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
                 pass
         yield
-        for task in tasks:
-            task.cancel()
+        if refresh:
+            refresh.cancel()
         await service.close()
         await pool.close()
         end.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,6 @@ from sharpbeam.text.glossary import Glossary, RequiredTerms
 BURST = 16  # tasks that begin before others have the event loop
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
 T = TypeVar("T")
-Tell = Callable[[str, str], None]
 
 
 @dataclass
@@ -35,7 +34,6 @@ class Decoder:
     ticket: Ticket
     metrics: Metrics
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
-    tell: Tell | None = None  # called with each sentence and its first translation
     glossary: Glossary | None = None
     remembers: bool = False
     translations: dict[str, Translation] = field(default_factory=dict)  # the first one of each sentence, if it does
@@ -62,7 +60,6 @@ class Decoder:
                     continue
                 self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
                 answers = await self._decode(value)
-                self.tell = None  # what comes now is decoded again, in parts or with other options
         finally:
             steps.close()
 
@@ -102,8 +99,6 @@ class Decoder:
             translation = Translation(job.text, answers, translation.truncated)
         if self.remembers:
             self.translations.setdefault(job.text, translation)
-        if self.tell is not None and "return_scores" not in job.changes:  # a text with stand-ins is no sentence
-            self.tell(job.text, translation.text)
         return translation
 
 

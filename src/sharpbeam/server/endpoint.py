@@ -1,4 +1,4 @@
-"""The gate of all endpoints: keys, rates and bodies of requests, and work that ends when its client leaves."""
+"""The gate of all endpoints: keys and bodies of requests, and work that ends when its client leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fastapi import Request
 from sharpbeam.server.bodies import read_fields
 from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.keys import Keys, header_key
-from sharpbeam.server.rates import Rates
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Query, Service, TranslatedText
 
@@ -18,10 +17,10 @@ T = TypeVar("T")
 
 
 class Gate:
-    """Lets requests in: their key, their rate, their body."""
+    """Lets requests in: their key, their body."""
 
-    def __init__(self, service: Service, keys: Keys, rates: Rates) -> None:
-        self.service, self.keys, self._rates = service, keys, rates
+    def __init__(self, service: Service, keys: Keys) -> None:
+        self.service, self.keys = service, keys
 
     async def fields(self, request: Request) -> dict[str, Any]:
         """The fields of the body of a request that may come in; raises Refused."""
@@ -35,35 +34,18 @@ class Gate:
     def admit_by_header(self, request: Request) -> bool:
         """Admit a request before its body is read; false where only the body can have the key."""
         if self.keys.required and not header_key(request.headers):
-            self._count(client_of(request), 0)
             return False
         self.admit(request)
         return True
 
+    def admit(self, request: Request, key: object = None) -> None:
+        """Raise Refused unless the client has a key, where one is needed; `key` counts where the headers have none."""
+        note(request, key=self.keys.check(header_key(request.headers) or key))
+
     def client(self, request: Request) -> str:
         """The client of a request that was admitted: the name of its key, or its address."""
-        return request.scope["sharpbeam.log"]["key"] or client_of(request)
-
-    def admit(self, request: Request, key: object = None) -> None:
-        """Raise Refused unless the client has a key, where one is needed, and capacity left in this minute.
-
-        `key` is that of the body, which counts where the headers have none.
-        """
-        self._count(self.name(request, key) or client_of(request))
-
-    def name(self, request: Request, key: object = None) -> str:
-        """The name of the client's key, "" where none is needed; raises Refused. A wrong key is counted too."""
-        try:
-            name = self.keys.check(header_key(request.headers) or key)
-        except Refused:
-            self._count(client_of(request))
-            raise
-        note(request, key=name)
-        return name
-
-    def _count(self, client: str, count: int = 1) -> None:
-        if seconds := self._rates.count(client, count):
-            raise Refused(429, f"Slowdown: {self.service.options.requests_per_minute} requests per minute", seconds)
+        address = request.client.host if request.client else ""
+        return request.scope["sharpbeam.log"]["key"] or address
 
     async def translate(self, request: Request, query: Query) -> list[TranslatedText]:
         """The translations of the texts of a request; raises Refused."""
@@ -78,11 +60,6 @@ class Gate:
         if deadline.absent:
             raise Refused(499, "the client left")
         raise Refused(503, f"no answer within {seconds:g} seconds", seconds)
-
-
-def client_of(request: Request) -> str:
-    """The address of a client."""
-    return request.client.host if request.client else ""
 
 
 def note(request: Request, **facts: Any) -> None:

@@ -1,4 +1,4 @@
-"""The temporary folder of a server, which is deleted at its end, or at the start of another one if it was killed."""
+"""The temporary folder of a server, in all its processes; deleted at its end, or when another one starts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sharpbeam.storage.atomic import lock
 
 PREFIX = "sharpbeam-server-"
 YOUNG = 60.0  # seconds in which a folder may not be locked yet
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of several processes, and what they have in common."""
+
+    number: int  # of this process
+    folder: Path
+    pending: Any  # array in shared memory: accepted sentences of each process, which only that one writes
 
 
 @contextmanager

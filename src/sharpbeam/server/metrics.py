@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from sharpbeam.server.admission import Admission
-from sharpbeam.server.share import Share
+from sharpbeam.server.folder import Share
 
 if TYPE_CHECKING:
     from sharpbeam.server.pool import Engine

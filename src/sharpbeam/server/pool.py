@@ -37,7 +37,7 @@ class Engine:
 
 
 class Pool:
-    """The models in memory: loaded for their first request, unloaded when others need the place or when idle.
+    """The models in memory: loaded for their first request, unloaded when others need the place.
 
     Its methods belong to the event loop; loading happens in another thread, one model at a time.
     """
@@ -73,16 +73,6 @@ class Pool:
                 engine.used = time.monotonic()
             self._freed.set()
 
-    async def unload_idle(self) -> None:
-        """Unload what was not used for `idle_unload` seconds; does not return."""
-        seconds = self._options.idle_unload
-        while seconds:
-            await asyncio.sleep(min(1.0, seconds / 2))
-            async with self._changing:
-                before = time.monotonic() - seconds
-                idle = [name for name, engine in self.engines.items() if not engine.users and engine.used < before]
-                await self._close([self.engines.pop(name) for name in idle])
-
     async def close(self) -> None:
         """Unload all models."""
         async with self._changing:
@@ -92,7 +82,7 @@ class Pool:
         """Load a model as soon as there is a place for it; those of `staying` are not unloaded for it."""
         while name not in self.engines:
             self._freed.clear()
-            leaving = self._leaving(name, staying)
+            leaving = self._leaving(staying)
             if leaving is None:
                 await self._freed.wait()
                 continue
@@ -123,20 +113,13 @@ class Pool:
             return Engine(translator, session, attends=False)
         return Engine(translator, session)
 
-    def _leaving(self, name: str, staying: Collection[str]) -> list[str] | None:
-        """The models to unload so that there is a place for `name`; None while too many are held by requests."""
-        sizes, options = {each: entry.size for each, entry in self._catalog.entries.items()}, self._options
-        idle = sorted((e.used, other) for other, e in self.engines.items() if not e.users and other not in staying)
-        present, leaving = set(self.engines), list[str]()
-        while not present <= set(staying):  # what one request needs is loaded, whatever its size
-            full = 0 < options.max_models <= len(present)
-            if not full and not 0 < options.max_model_memory * 2**20 < sum(sizes[each] for each in present | {name}):
-                break
-            if not idle:
-                return None
-            leaving.append(idle.pop(0)[1])
-            present.remove(leaving[-1])
-        return leaving
+    def _leaving(self, staying: Collection[str]) -> list[str] | None:
+        """The models to unload so that there is a place for another one; None while too many are held by requests."""
+        excess = len(self.engines) + 1 - self._options.max_models if self._options.max_models else 0
+        others = {name: engine for name, engine in self.engines.items() if name not in staying}
+        number = min(max(0, excess), len(others))  # what one request needs is loaded, however many they are
+        idle = sorted((engine.used, name) for name, engine in others.items() if not engine.users)
+        return [name for _, name in idle[:number]] if len(idle) >= number else None
 
     @staticmethod
     async def _close(engines: list[Engine]) -> None:

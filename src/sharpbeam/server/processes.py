@@ -28,8 +28,7 @@ from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.catalog import Catalog
-from sharpbeam.server.folder import temporary_folder
-from sharpbeam.server.share import Share
+from sharpbeam.server.folder import Share, temporary_folder
 
 MOST = 8  # processes by default
 LARGEST = 128 * 2**20  # bytes of models of which by default each process has a copy
@@ -64,11 +63,7 @@ def serve(
         from sharpbeam.server.run import listen, url_of
 
         with listen(options.host, options.port) as listener:
-            own = replace(
-                options,
-                max_model_memory=-(-options.max_model_memory // count),
-                max_connections=-(-options.max_connections // count),
-            )
+            own = replace(options, max_connections=-(-options.max_connections // count))
             threads = replace(machine, threads=max(1, machine.workers // count))
             work = ProcessWork(list(models), own, threads, defaults, listener)
             url = url_of(listener)
@@ -85,7 +80,7 @@ def processes_for(options: ServerOptions, machine: MachineOptions, size: int) ->
     require(options.processes < 2 or not alone, "processes", options.processes, "1 on a GPU, and on Windows")
     if options.processes:
         return options.processes
-    if alone or options.max_models or options.max_model_memory or size > LARGEST:
+    if alone or options.max_models or size > LARGEST:
         return 1
     return min(machine.workers, MOST)
 

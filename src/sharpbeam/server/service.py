@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sharpbeam.decoding.results import EMPTY, Translation
@@ -27,7 +26,6 @@ INLINE = 1000  # characters of a text that is read in the event loop, in a quart
 SMALL_WORKERS, LARGE_WORKERS = 4, 4  # of a server, for documents of at most SMALL and for larger ones
 SMALL = 100_000  # characters or bytes of a document
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
-Tell = Callable[[int, str, str], None]
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,8 @@ class Service:
                 f"{options.alternatives_limit}"
             )
 
-    async def translate(self, query: Query, tell: Tell | None = None) -> list[TranslatedText]:
-        """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight.
-
-        `tell` is called with (index of the text, sentence, its translation) as sentences are done.
-        """
+    async def translate(self, query: Query) -> list[TranslatedText]:
+        """Translate the texts of a request; raises Refused. Cancelling it frees what is in flight."""
         self.check(query)
         target = self.catalog.code_of(query.target)
         with Ticket(self.admission, len(query.texts)) as ticket:
@@ -105,7 +100,6 @@ class Service:
                         ticket,
                         self.metrics,
                         _keywords(query, engines, routes[index], self.options.guards),
-                        tell and partial(tell, index),
                         query.glossary,
                         query.details or query.alternatives > 0,
                     )

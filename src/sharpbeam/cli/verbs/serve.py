@@ -31,15 +31,15 @@ def serve(
     """Serve models over HTTP, with a web page, until Ctrl-C or SIGTERM.
 
     The sentences of all clients are decoded together. The server speaks the APIs of LibreTranslate (`/translate`,
-    `/languages`, `/detect`), DeepL (`/v2`) and NeMo Curator, streams sentences as they are done, and
-    describes itself at `/docs`. Each request is logged as one line of JSON on stderr, without its text.
+    `/languages`, `/detect`) and DeepL (`/v2`), and describes itself at `/docs`. Each request is logged as one line of
+    JSON on stderr, without its text.
 
     Examples:
 
     * `sharpbeam serve de-en` and open http://127.0.0.1:5000
     * `curl -d q="Guten Morgen." -d source=de -d target=en http://127.0.0.1:5000/translate`
     * `sharpbeam serve de-en en-fr=models/enfr --host 0.0.0.0 --api-keys keys.txt`
-    * `sharpbeam serve de-en en-fr=models/enfr --max-models 1 --idle-unload 600`
+    * `sharpbeam serve de-en en-fr=models/enfr --max-models 1`
     """
     with needs_extra("sharpbeam serve", "server"):
         from sharpbeam.server import processes

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, and NeMo Curator's on the same path: `texts` instead of `q`."""
+"""LibreTranslate's API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sharpbeam.server.detection import Detection, detections
 from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of, texts_of
 from sharpbeam.server.languages import name_of
-from sharpbeam.server.protocols.events import event_stream
 from sharpbeam.server.protocols.files import suffixes
 from sharpbeam.server.protocols.words import sentence_details
 from sharpbeam.server.refusals import Refused
@@ -32,16 +31,7 @@ class LibreTranslateFields(RequestFields):
     )
     alternatives: int = Field(0, description="number of other translations of each text")
     glossary: Terms = Field({}, description="terms and their translations, or forms of which one is enough")
-    stream: bool = Field(False, description="server-sent events, one for each sentence that is done")
     details: bool = Field(False, description="flags, confidence, words and alignment of each sentence")
-
-
-class CuratorFields(RequestFields):
-    """A request of NeMo Curator."""
-
-    texts: Texts
-    src_lang: str
-    tgt_lang: str
 
 
 class DetectFields(RequestFields):
@@ -56,16 +46,17 @@ def router(gate: Gate) -> APIRouter:
 
     @routes.post("/translate", openapi_extra=LibreTranslateFields.description("Translate a text or a list of texts"))
     async def translate(request: Request) -> Response:
-        body = await gate.fields(request)
-        if "texts" in body:
-            curator = CuratorFields.of(body)
-            texts = Query(texts_of(curator.texts), curator.src_lang, curator.tgt_lang)
-            return JsonAnswer({"translations": [each.text for each in await gate.translate(request, texts)]})
-        fields = LibreTranslateFields.of(body)
-        query = _query(fields)
+        fields = LibreTranslateFields.of(await gate.fields(request))
+        query = Query(
+            texts_of(fields.q),
+            fields.source,
+            fields.target,
+            format=fields.format,
+            alternatives=fields.alternatives,
+            details=fields.details,
+            glossary=glossary_of(fields.glossary),
+        )
         several = isinstance(fields.q, list)
-        if fields.stream:
-            return await event_stream(gate, request, query, lambda results: _answer(results, query, several))
         results = await gate.translate(request, query)
         if query.details:  # the words of many sentences take longer than others may wait
             return await asyncio.to_thread(lambda: JsonAnswer(_answer(results, query, several)))
@@ -108,18 +99,6 @@ def router(gate: Gate) -> APIRouter:
         raise Refused(403, "Suggestions are disabled on this server.")
 
     return routes
-
-
-def _query(fields: LibreTranslateFields) -> Query:
-    return Query(
-        texts_of(fields.q),
-        fields.source,
-        fields.target,
-        format=fields.format,
-        alternatives=fields.alternatives,
-        details=fields.details,
-        glossary=glossary_of(fields.glossary),
-    )
 
 
 def _language(detection: Detection) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def router(gate: Gate) -> APIRouter:
 
         @routes.get("/metrics", summary="Metrics for Prometheus")
         async def metrics(request: Request) -> Response:
-            gate.name(request)
+            gate.admit(request)
             return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     if options.page:
