@@ -43,22 +43,23 @@ def test_from_pairs_to_translations_in_any_company(call: Run, model: Path, text:
 def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
     from sharpbeam.text.vocabulary import read_vocabularies
 
-    _, target = read_vocabularies(model)
-    vmap = tmp_path / "vmap.txt"
-    vmap.write_text("\t" + " ".join(target.piece(token) for token in range(len(target))) + "\n")
-    assert call("fit", "shortlist", model, "--vmap", vmap).status == 0
+    source, target = read_vocabularies(model)
+    lex = tmp_path / "lex.txt"
+    lex.write_text(f"{target.piece(9)} {source.piece(9)} 1\n")
+    every = ("--lex", lex, "--frequent", len(target))
+    assert call("fit", "shortlist", model, *every).status == 0
     for flags in (["--beam-size", 1], ["--beam-size", 4, "--num-hypotheses", 3]):
         wanted = call("translate", model, text, "--format", "jsonl", *flags)
         got = call("translate", model, text, "--format", "jsonl", *flags, "--output-layer", "shortlist")
         assert (got.status, got.out) == (0, wanted.out)
-    call("fit", "shortlist", model, "--vmap", vmap).refused(1, "has a shortlist already; give --overwrite")
-    assert call("fit", "shortlist", model, "--vmap", vmap, "--overwrite").status == 0
+    call("fit", "shortlist", model, *every).refused(1, "has a shortlist already; give --overwrite")
+    assert call("fit", "shortlist", model, *every, "--overwrite").status == 0
 
 
 def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     call("translate", tiny_model, text, "--output-layer", "shortlist").refused(1, "has no shortlist", "fit shortlist")
-    call("fit", "shortlist", model).refused(2, "give one of pairs, lex and vmap")
-    call("fit", "shortlist", model, "--lex", text, "--vmap", text).refused(2, "give one of")
+    call("fit", "shortlist", model).refused(2, "give pairs or lex")
+    call("fit", "shortlist", model, "--lex", text, "--pairs", text).refused(2, "give pairs or lex")
     call("fit", "shortlist", model, "--pairs", tmp_path / "none").refused(1, "cannot read")
     call("fit", "shortlist", model, "--pairs", text).refused(1, "line 1: columns 0 to 1 are needed")
     call("fit", "shortlist", model, "--pairs", text, "--source-column", -1).refused(2, "source_column is -1")

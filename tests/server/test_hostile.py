@@ -80,9 +80,7 @@ def test_wrong_fields_are_refused_by_name(live: Live, fields: dict[str, Any], me
     assert live.client.post("/alternatives", json=count).status_code == 400
 
 
-def test_a_key_in_a_header_is_checked_before_the_body(
-    serve: Callable[..., Live], tmp_path: Path
-) -> None:
+def test_a_key_in_a_header_is_checked_before_the_body(serve: Callable[..., Live], tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("open sesame\n")
     live = serve(api_keys=str(tmp_path / "keys"), body_timeout=20.0)
     wrong = {"q": "a", "source": "xx", "target": "yy", "api_key": "wrong"}

@@ -12,7 +12,7 @@ from support import marian_writer
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.shortlist.alignment import Translations
-from sharpbeam.fit.shortlist.files import read_lex, read_vmap
+from sharpbeam.fit.shortlist.files import read_lex
 from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.shortlist import Shortlist
@@ -55,7 +55,7 @@ def test_a_lex_file(tmp_path, german, english, name):
     found, facts = read_lex(written(tmp_path, text, name), german, english, options)
     assert lists(found) == [[], [], [], [], [4], [5, 4], [], []]
     assert found.always.tolist() == SPECIAL  # the first four ids, as Marian's `first`
-    assert facts["imported"] == {"entries": 5, "unknown": 1, "phrases": 0, "examples": ["novel"]}
+    assert facts["imported"] == {"entries": 5, "unknown": 1, "examples": ["novel"]}
 
 
 def test_a_binary_lex_file(tmp_path, german, english):
@@ -66,14 +66,6 @@ def test_a_binary_lex_file(tmp_path, german, english):
     assert found.always.tolist() == SPECIAL and facts["imported"]["entries"] == 4
     same, _ = read_lex(written(tmp_path, raw, "lex.bin"), english, english, ShortlistOptions())
     assert lists(same)[4:] == [[4, 4], [5, 5, 4], [6, 6], [7]]
-
-
-def test_a_vocabulary_map(tmp_path, german, english):
-    text = "\thouse\nHaus\thouse the tower\nBuch Haus\tbook a\nBuch\tbook the\nAuto\ta\n"
-    found, facts = read_vmap(written(tmp_path, text), german, english)
-    assert found.always.tolist() == [*SPECIAL, 5]
-    assert lists(found) == [[], [], [], [], [], [5, 4], [6, 7, 4], []]  # a phrase's go to its first word
-    assert facts["imported"] | {"examples": []} == {"entries": 9, "unknown": 2, "phrases": 1, "examples": []}
 
 
 @pytest.mark.parametrize(
@@ -96,22 +88,6 @@ def test_a_vocabulary_map(tmp_path, german, english):
 def test_broken_lex_files(tmp_path, german, english, text, said):
     with pytest.raises(InputError, match=said):
         read_lex(written(tmp_path, text), german, english, ShortlistOptions())
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("das the\n", "line 1: 0 tabs; a vocabulary map has one on each line"),
-        ("das\tthe\nHaus\tho\tuse\n", "line 2: 2 tabs"),
-        ("das\tthe\n\n", "line 2: 0 tabs"),
-        (b"das\tthe\nB\xfccher\tbooks\n", "line 2: byte 2 .* is not valid UTF-8"),
-        ("", "has no entry"),
-        ("das\tder die das\n", "3 of 3 entries"),
-    ],
-)
-def test_broken_vocabulary_maps(tmp_path, german, english, text, said):
-    with pytest.raises(InputError, match=said):
-        read_vmap(written(tmp_path, text), german, english)
 
 
 def test_lists_keep_the_likeliest_equal_ones_by_id():

@@ -110,7 +110,6 @@ def shortlist(
     lex: Annotated[
         Path | None, typer.Option(help="A lexical table of Marian: target source probability, or binary (.bin).")
     ] = None,
-    vmap: Annotated[Path | None, typer.Option(help="A vocabulary map of CTranslate2, taken as it is.")] = None,
     text: Texts = NONE,
     fidelity: Annotated[
         float, typer.Option(help="Fit the fallback test of the shortlist to --text, to reach this. 0: no test.")
@@ -125,7 +124,7 @@ def shortlist(
     and the most frequent tokens. It does not depend on other sentences. A token that is missing from the set cannot be
     in the translation, unless there is a fallback test.
 
-    Give one of --pairs, --lex and --vmap. With --fidelity and --text, the fallback test of the model's shortlist is
+    Give --pairs or --lex. With --fidelity and --text, the fallback test of the model's shortlist is
     fitted: rows that may lack a token that matters are scored over all tokens. Nothing is written if held-out text does
     not reach the fidelity.
 
@@ -136,7 +135,7 @@ def shortlist(
     * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
     * `sharpbeam translate en-pt book.txt --output-layer shortlist`
     """
-    files = {"pairs": pairs, "lex": lex, "vmap": vmap, "text": text}
+    files = {"pairs": pairs, "lex": lex, "text": text}
     columns = {"source_column": source_column, "target_column": target_column}
     _run(
         "shortlist",

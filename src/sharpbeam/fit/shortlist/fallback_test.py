@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, needs_extra
 from sharpbeam.fit.preview.job import BEAM
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.bound import design_effect, lower_bound
@@ -39,7 +39,6 @@ EPOCHS = 8
 BATCH = 256
 RATE = 3e-3  # of Adam, at its highest
 RISING = 0.2  # of the steps: the rate rises to its highest, and falls to 0 after them
-DECAY = 0.9, 0.999  # of Adam's moments
 DEVIATIONS = -3.0, 4.0  # least and largest log deviation, as in csrc/output/shortlist_test.cpp
 STEEPEST = 0.1  # gradient of one row's outputs: a few rows are far off
 MOST_SHARE = 0.05  # outside: a normalizer that is wrong by more counts among near-equal hypotheses
@@ -204,21 +203,14 @@ def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
     x, direct = (rows.hidden - mean) / spread, rows.direct
     center, size = direct.mean(axis=0), direct.std(axis=0) + np.float32(1e-6)
     center[2], size[2] = 0.0, 1.0
-    near, level = (direct - center) / size, np.float32(rows.outside.mean())
-    target, width = rows.outside - level, x.shape[1]
+    level, width = np.float32(rows.outside.mean()), x.shape[1]
     weights = [
         (draw.normal(size=(width, UNITS)) / np.sqrt(width)).astype(np.float32),
         np.zeros(UNITS, np.float32),
         (draw.normal(size=(UNITS, 2)) * 0.1 / np.sqrt(UNITS)).astype(np.float32),
         np.zeros((3, 2), np.float32),
     ]
-    batches = max(1, len(x) // BATCH)
-    adam = _Adam(weights, EPOCHS * batches)
-    for _ in range(EPOCHS):
-        order = draw.permutation(len(x))
-        for at in range(batches):
-            some = order[at * BATCH : (at + 1) * BATCH]
-            adam.step(_gradients(weights, x[some], near[some], target[some]))
+    _descend(weights, x, (direct - center) / size, rows.outside - level, draw)
     # Of hidden vectors and logits as they are.
     inner = np.ascontiguousarray((weights[0] / spread[:, None]).T)
     straight = (weights[3] / size[:, None]).T
@@ -234,35 +226,30 @@ def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
     )
 
 
-class _Adam:
-    """Steps down gradients by Kingma and Ba (2015); the rate rises to `RATE` and falls to 0 over `steps` steps."""
-
-    def __init__(self, weights: list[Floats], steps: int) -> None:
-        self._weights, self._steps, self._done = weights, steps, 0
-        self._first, self._second = ([np.zeros_like(one) for one in weights] for _ in range(2))
-
-    def step(self, gradients: list[Floats]) -> None:
-        """Change the weights in place."""
-        self._done += 1
-        done = self._done / self._steps
-        rate = RATE * min(done / RISING, (1 - done) / (1 - RISING)) / (1 - DECAY[0] ** self._done)
-        for i, gradient in enumerate(gradients):
-            self._first[i] += (1 - DECAY[0]) * (gradient - self._first[i])
-            self._second[i] += (1 - DECAY[1]) * (gradient * gradient - self._second[i])
-            root = np.sqrt(self._second[i] / (1 - DECAY[1] ** self._done)) + 1e-8
-            self._weights[i] -= rate * self._first[i] / root
-
-
-def _gradients(weights: list[Floats], x: Floats, direct: Floats, target: Floats) -> list[Floats]:
-    """Of the mean negative log likelihood of `target` [n] by the four weights."""
-    inner, bias, outer, straight = weights
-    units = np.maximum(x @ inner + bias, 0)
-    outputs = units @ outer + direct @ straight
-    inverse = np.exp(-np.clip(outputs[:, 1], *DEVIATIONS))
-    off = (outputs[:, 0] - target) * inverse
-    by_output = np.clip(np.stack([off * inverse, 1 - off * off], axis=1) / len(x), -STEEPEST, STEEPEST)
-    by_unit = (by_output @ outer.T) * (units > 0)
-    return [x.T @ by_unit, by_unit.sum(axis=0), units.T @ by_output, direct.T @ by_output]
+def _descend(weights: list[Floats], x: Floats, direct: Floats, target: Floats, draw: np.random.Generator) -> None:
+    """Change `weights` in place, by Adam on the mean negative log likelihood of `target` [n]; raises SharpbeamError."""
+    with needs_extra("fitting a fallback test", "train"):
+        import torch
+    tensors = [torch.from_numpy(one).requires_grad_() for one in weights]
+    inner, bias, outer, straight = tensors
+    batches = max(1, len(x) // BATCH)
+    steps = EPOCHS * batches
+    adam = torch.optim.Adam(tensors, RATE)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        adam, lambda done: min((done + 1) / steps / RISING, (1 - (done + 1) / steps) / (1 - RISING))
+    )
+    for order in (draw.permutation(len(x)) for _ in range(EPOCHS)):
+        for some in np.split(order[: batches * BATCH], batches) if len(x) >= BATCH else [order]:
+            units = torch.relu(torch.from_numpy(x[some]) @ inner + bias)
+            outputs = units @ outer + torch.from_numpy(direct[some]) @ straight
+            outputs.register_hook(lambda gradient: gradient.clamp(-STEEPEST, STEEPEST))  # type: ignore[no-untyped-call]
+            mean, free = outputs.T
+            deviation = free + (free.clamp(*DEVIATIONS) - free).detach()
+            off = (mean - torch.from_numpy(target[some])) * torch.exp(-deviation)
+            adam.zero_grad()
+            torch.autograd.backward((deviation + 0.5 * off * off).mean())
+            adam.step()
+            schedule.step()
 
 
 def certainty(test: ShortlistTest, rows: FallbackRows) -> Floats:

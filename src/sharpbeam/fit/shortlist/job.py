@@ -13,7 +13,7 @@ from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.shortlist.fallback_test import FallbackTestFit, fit_fallback_test
-from sharpbeam.fit.shortlist.files import read_lex, read_vmap
+from sharpbeam.fit.shortlist.files import read_lex
 from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ShortlistOptions
@@ -44,8 +44,6 @@ class ShortlistFit:
         text += f"{len(self.shortlist.always)} tokens in every set."
         if imported := self.facts.get("imported"):
             text += f"\n{imported['unknown']} of {imported['entries']} entries were left out: the model lacks a token."
-            if imported["phrases"]:
-                text += f" The translations of {imported['phrases']} phrases went to their first tokens."
         if held_out := self.facts.get("held_out"):
             text += (
                 f"\nOf {held_out['pairs']} pairs that it was not fitted on, {held_out['words']:.2%} of the target "
@@ -61,7 +59,6 @@ def fit_shortlist(
     *,
     pairs: str | Path | None = None,
     lex: str | Path | None = None,
-    vmap: str | Path | None = None,
     text: str | Path | Sequence[str | Path] = (),
     source_column: int = 0,
     target_column: int = 1,
@@ -80,22 +77,22 @@ def fit_shortlist(
 
     `model` is a model folder, which the shortlist is written to. One of these is given: `pairs`, a file of
     tab-separated sentence pairs with `source_column` and `target_column` counted from 0; `lex`, a lexical table of
-    Marian; `vmap`, a vocabulary map of CTranslate2, taken as it is. All may be compressed (.gz). `overwrite` replaces
-    a shortlist that the model has. With a `fidelity`, the fallback test of the new shortlist, or of the one that the
-    model has, is fitted to `text` (`fit_fallback_test`). `progress` is called with reports. The fields of
-    ShortlistOptions may be given by name (`translations=50`) and change `options`.
+    Marian. Both may be compressed (.gz). `overwrite` replaces a shortlist that the model has. With a `fidelity`, the
+    fallback test of the new shortlist, or of the one that the model has, is fitted to `text` (`fit_fallback_test`).
+    `progress` is called with reports. The fields of ShortlistOptions may be given by name (`translations=50`) and
+    change `options`.
 
     Raises OptionError for options that do not fit together or the model, InputError for files that cannot be read,
     ModelError for a model that cannot be read, OutputError for a shortlist that is there, and InputError if less than a
     tenth of the source tokens occur in the pairs: then nothing is written.
     """
     options = changed(options or ShortlistOptions(), keywords, "fit_shortlist")
-    sources = {"pairs": pairs, "lex": lex, "vmap": vmap}
+    sources = {"pairs": pairs, "lex": lex}
     files = {name: Path(path) for name, path in sources.items() if path is not None}
     require(0 <= fidelity < 1, "fidelity", fidelity, "0 or more and below 1")
     require(bool(fidelity) == bool(text), "fidelity", fidelity, "above 0 with text, to measure it on, and 0 without")
     if len(files) > 1 or not (files or fidelity):
-        raise OptionError("give one of pairs, lex and vmap, or text with a fidelity.")
+        raise OptionError("give pairs or lex, or text with a fidelity.")
     for name, column in (("source_column", source_column), ("target_column", target_column)):
         require(column >= 0, name, column, "0 or more")
     if not files:
@@ -108,10 +105,8 @@ def fit_shortlist(
     loaded = load_model(folder, machine)
     if origin == "pairs":
         shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
-    elif origin == "lex":
-        shortlist, figures = read_lex(path, loaded.source, loaded.target, options)
     else:
-        shortlist, figures = read_vmap(path, loaded.source, loaded.target)
+        shortlist, figures = read_lex(path, loaded.source, loaded.target, options)
     file = {"name": path.name, "bytes": path.stat().st_size}
     facts = {"from": origin, "file": file, "options": asdict(options)} | figures
     loaded.artifacts.save("shortlist", shortlist, facts)
