@@ -42,24 +42,23 @@ def kept(text: str) -> Decoded:
 
 
 def decode_steps(
-    texts: Sequence[str],
+    fixed: Mapping[str, Collection[str]],
     attended: Collection[str],
     guarded: bool,
     contract: Contract,
-    fixed: Mapping[str, Collection[str]],
 ) -> Steps[dict[str, Decoded]]:
     """Decode distinct sentences, with attention those that are `attended` or guarded, where the model has it.
 
-    `fixed` are parts of a sentence that are not translated, besides its protected spans.
+    `fixed` has their parts that are not translated, besides protected spans.
     """
     attention = {"return_attention": True}
 
     def steps(job: Job, text: str) -> Steps[Translation]:
-        pattern = re.compile("|".join(map(re.escape, fixed[text]))) if fixed.get(text) else None
+        pattern = re.compile("|".join(map(re.escape, fixed[text]))) if fixed[text] else None
         return sentence_steps(job.text, find_spans(job.text, pattern), replace(contract, changes=job.changes))
 
-    jobs = [Job(text, attention if contract.attends and (guarded or text in attended) else {}) for text in texts]
-    answers = dict(zip(texts, (yield from together(list(map(steps, jobs, texts)))), strict=True))
+    jobs = [Job(text, attention if contract.attends and (guarded or text in attended) else {}) for text in fixed]
+    answers = dict(zip(fixed, (yield from together(list(map(steps, jobs, fixed)))), strict=True))
     if not guarded:
         return {text: Decoded.whole(text, answer) for text, answer in answers.items()}
     found = {text: Decoded.whole(text, answer, check_translation(answer)) for text, answer in answers.items()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from sharpbeam.contract.answers import Piece, between
+from sharpbeam.contract.answers import Piece, joined_text
 from sharpbeam.contract.lines import cut_sentence
 from sharpbeam.contract.words import WordAttention, count_words, word_attention
-from sharpbeam.documents.segment import Segment, is_translatable
+from sharpbeam.documents.segment import Segment
 from sharpbeam.documents.transfer import Aligned
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.sentences import split_sentences
@@ -34,27 +34,15 @@ def sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -
     return [part for one in merged for part in cut_sentence(segment.text, *one, options.max_sentence)]
 
 
-def is_sentence(text: str) -> bool:
-    """Whether a sentence needs translation."""
-    return is_translatable(text)
-
-
 def joined(segment: Segment, pieces: list[Piece]) -> Aligned:
     """The translation of a segment; `pieces` are in order, and what is between them is copied.
 
     Spaces between sentences follow the script: ideographs have none, and other scripts get one.
     """
-    text, at = "", 0
-    places: list[tuple[int, int, int, int]] = []
-    for piece in pieces:
-        answer = piece.translation.text.strip()
-        text += between(text, segment.text[at : piece.start], answer)
-        places.append((piece.start, piece.end, len(text), len(text) + len(answer)))
-        text += answer
-        at = piece.end
-    text += segment.text[at:]
+    text, ranges = joined_text(segment.text, pieces)
     if not segment.tags:  # nothing is moved
         return Aligned(text)
+    places = [(piece.start, piece.end, *own) for piece, own in zip(pieces, ranges, strict=True)]
     counts = [(count_words(segment.text[start:end]), count_words(text[at:last])) for start, end, at, last in places]
     if sum((right + _EACH) * (left + len(segment.tags)) for left, right in counts) > MOST_CELLS:
         return Aligned(text, places)

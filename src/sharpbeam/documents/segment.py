@@ -30,7 +30,6 @@ class Tag:
     close: str = ""
     parent: int = -1
     fixed: bool = False
-    term: bool = False  # `open` is no markup but the translation of a term
 
 
 @dataclass(frozen=True, slots=True)

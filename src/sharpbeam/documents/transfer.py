@@ -64,7 +64,7 @@ def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
     for index, tag in enumerate(segment.tags):
         around, least = every[tag.parent + 1], filled[tag.parent + 1]
         start, end = places.start(tag.start), places.end(tag.end)
-        if tag.fixed and not tag.term:
+        if tag.fixed:
             text = segment.text[tag.start : tag.end]
             at = aligned.text.find(text, max(least, start - _NEAR), min(around.end, max(start, end) + _NEAR))
             start, end = (at, at + len(text)) if at >= 0 else (start, end)
@@ -216,7 +216,7 @@ class _Places:
 
     def _run(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int]:
         """The range of one tag: the run of free words with the largest sum of `values`, which is not empty."""
-        if tag.fixed and not tag.term and (same := self._same(tag, group)):
+        if tag.fixed and (same := self._same(tag, group)):
             return same
         if (tag.start, tag.end) == group.source and not group.taken:
             return group.scope
@@ -290,7 +290,7 @@ def _write(text: str, start: int, end: int, placed: list[_Placed], parts: list[P
         if at < item.start:
             parts.append(Part(text[at : item.start]))
         at = max(at, item.start)
-        parts.append(Part(item.tag.open, markup=not item.tag.term))
+        parts.append(Part(item.tag.open, markup=True))
         if item.tag.fixed:
             at = max(at, item.end)
         work.append((item.end, item.tag.close))

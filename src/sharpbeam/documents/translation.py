@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.contract.answers import Piece
+from sharpbeam.contract.answers import Piece, joined_text
 from sharpbeam.contract.sentences import Contract, piece_counter
 from sharpbeam.contract.steps import Steps
 from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
-from sharpbeam.documents.glossary import marked
+from sharpbeam.documents.glossary import with_terms
 from sharpbeam.documents.job import run_steps
-from sharpbeam.documents.paragraphs import is_sentence, joined, sentence_ranges
-from sharpbeam.documents.segment import Part, Segment
+from sharpbeam.documents.paragraphs import joined, sentence_ranges
+from sharpbeam.documents.segment import Part, Segment, is_translatable
 from sharpbeam.documents.transfer import transfer
 from sharpbeam.errors import InputError, OutputError
 from sharpbeam.models.interface import Attending
@@ -163,9 +163,7 @@ def document_steps(
     contract = Contract(language, target, attends, attention=True, count_pieces=count_pieces)
     if target and (relabel := getattr(document, "relabel", None)):  # HTML
         relabel(language, target)
-    segments = [marked(segment, glossary) for segment in document.segments]
-    parts: list[list[Part]] = []
-    sentences: list[Sentence] = []
+    segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()
     ranges = [sentence_ranges(segment, options, language) for segment in segments]
     first = 0
     while first < len(ranges):
@@ -173,24 +171,25 @@ def document_steps(
         while last < len(ranges) and (last == first or count + len(ranges[last]) <= options.at_once):
             count += len(ranges[last])
             last += 1
-        group = list(zip(document.segments[first:last], segments[first:last], ranges[first:last], strict=True))
-        fixed: dict[str, set[str]] = {}
-        for segment, _, own in group:
-            for start, end in own if segment.tags else ():
-                fixed.setdefault(segment.text[start:end], set()).update(_fixed(segment, start, end))
-        texts = {segment.text[start:end]: bool(segment.tags) for _, segment, own in group for start, end in own}
-        texts |= {segment.text[start:end]: True for _, segment, own in group if segment.tags for start, end in own}
-        asked = [text for text in texts if is_sentence(text)]
-        attended = {text for text in asked if attends and texts[text]}
-        found = yield from decode_steps(asked, attended, options.guards, contract, fixed)
-        for segment, _, own in group:
+        group = list(zip(segments[first:last], ranges[first:last], strict=True))
+        fixed: dict[str, set[str]] = {}  # of each sentence, parts that stay
+        attended: set[str] = set()
+        for segment, own in group:
+            for start, end in own:
+                if is_translatable(text := segment.text[start:end]):
+                    fixed.setdefault(text, set()).update(_fixed(segment, start, end))
+                    if attends and (segment.tags or (glossary and glossary.find(text))):
+                        attended.add(text)
+        decoded = yield from decode_steps(fixed, attended, options.guards, contract)
+        for segment, own in group:
             pieces = []
             for start, end in own:
-                decoded = found.get(segment.text[start:end]) or kept(segment.text[start:end])
-                pieces += [Piece(start + a, start + b, answer) for (a, b), answer in decoded.parts]
-                sentences.append(_sentence(segment.text[start:end], decoded, confidence))
-            lacks = marked(segment, glossary, joined(Segment(segment.text), pieces).text) if glossary else segment
-            parts.append(transfer(lacks, joined(lacks, pieces)))
+                one = decoded.get(segment.text[start:end]) or kept(segment.text[start:end])
+                answers = [with_terms(answer, glossary) if glossary else answer for _, answer in one.parts]
+                places = [place for place, _ in one.parts]
+                pieces += [Piece(start + a, start + b, answer) for (a, b), answer in zip(places, answers, strict=True)]
+                sentences.append(_sentence(segment.text[start:end], one, confidence))
+            parts.append(transfer(segment, joined(segment, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
 
@@ -203,6 +202,6 @@ def _fixed(segment: Segment, start: int, end: int) -> Iterator[str]:
 
 
 def _sentence(source: str, decoded: Decoded, confident: bool) -> Sentence:
-    text = joined(Segment(source), [Piece(*place, answer) for place, answer in decoded.parts]).text
+    text, _ = joined_text(source, [Piece(*place, answer) for place, answer in decoded.parts])
     answers = [answer.hypotheses[0] for _, answer in decoded.parts] if confident else []
     return Sentence(source, text, decoded.verdict.flags, decoded.repaired, sentence_confidence(answers))
