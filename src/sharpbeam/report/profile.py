@@ -1,31 +1,32 @@
 """`profile`: where the time of decoding goes (CUBE, Table 1, in our terms).
 
 The core times its kernels, and its part of each step, in the table "profiled" (csrc/kernels/profile.h), which only a
-model that is loaded with it pays for. Calls that the loop makes in Python are timed from outside.
+model that is loaded with it pays for.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from sharpbeam import _core
 from sharpbeam.api.generator import Generator
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.lanes import beam_lane
-from sharpbeam.decoding.loading import find_models, task_of
+from sharpbeam.decoding.lanes import Lane, beam_lane
+from sharpbeam.decoding.loading import LoadedModel, find_models, task_of
 from sharpbeam.decoding.loop import decode
+from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.scheduling.plan import Plan
+from sharpbeam.search.work import Work
+from sharpbeam.types import Request
 
 MATMULS = (
     *("gemm", "gemm_int8", "gemm_int16", "gather_dot"),
@@ -41,9 +42,8 @@ RANKING = (
     *("find_at_least", "find_in_panels", "preview_codes"),
 )
 KINDS = {  # of kernels, by component; its other time is copying and the calls themselves
-    "encoder": {},
-    "decoder": {"matmuls": MATMULS, "attention": ATTENTION, "activations": ACTIVATIONS},
-    "output layer": {"matmuls": MATMULS, "ranking": RANKING},
+    "decoder": ("decoder", {"matmuls": MATMULS, "attention": ATTENTION, "activations": ACTIVATIONS}),
+    "output layer": ("output", {"matmuls": MATMULS, "ranking": RANKING}),
 }
 BOOKKEEPING = "search and schedule"
 PEAK_STEPS = 20_000
@@ -134,21 +134,52 @@ def profile(
     requests = requests_of(loaded, sample_of(loaded)[:sentences] if texts is None else texts, None, options)
     lane = beam_lane(loaded, options, "a profile")
     for _ in range(2):
-        clock = _Clock()
-        run = clock.watch(loaded.model.open(), admit="encoder", step="decoder")
-        layer = clock.watch(lane.usable.open(), topk="output layer", log_prob="output layer")
-        search: Any = lane.search()
-        search.decode = None  # a request's whole search in one call would hide the encoder
-        plan = Plan(requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
-        opened: Any = SimpleNamespace(open=lambda layer=layer: layer)
-        for _ in decode(run, opened, search, plan.schedule()):
-            pass
-        parts = clock.parts()
-    work = search.work
+        seconds, parts, work = _measure(loaded, lane, requests, options)
     chosen = loaded.layer_name(options), loaded.machine.compute_type, options.search.beam_size
-    seconds = sum(part.seconds for part in parts)
     counts = len(requests), work.steps, work.expansions
     return ProfileReport(model, *chosen, _core.table_name(), *counts, seconds, parts, matmul_peaks())
+
+
+def _measure(
+    loaded: LoadedModel, lane: Lane, requests: Sequence[Request], options: DecodeOptions
+) -> tuple[float, tuple[TimedPart, ...], Work]:
+    """Seconds of decoding `requests`, their parts and counts; raises OptionError if steps were taken in Python."""
+    run: Any = loaded.model.open()
+    search: Any = lane.search()
+    search.decode = None  # a request's whole search in one call would hide the encoder
+    encode, encoding = run.admit, list[float]()
+
+    def admit(entering: Sequence[Request]) -> Any:
+        began = time.perf_counter()
+        state = encode(entering)
+        encoding.append(time.perf_counter() - began)
+        return state
+
+    run.admit = admit
+    plan = Plan(requests, options.schedule, options.search.most_rows, 1, loaded.footprint)
+    _core.kernel_work()  # of before
+    began = time.perf_counter()
+    for _ in decode(run, lane.usable, search, plan.schedule()):
+        pass
+    seconds, work = time.perf_counter() - began, search.work
+    if work.python_steps:
+        raise OptionError(f"a profile is of steps that the core takes; these were taken in Python, as {work.reason}.")
+    parts = [TimedPart("encoder", sum(encoding), len(encoding)), *_core_parts()]
+    rest = seconds - sum(part.seconds for part in parts)
+    return seconds, (*parts, TimedPart(BOOKKEEPING, max(rest, 0.0), work.steps)), work
+
+
+def _core_parts() -> Iterator[TimedPart]:
+    """The parts of the core's steps since the last call; kernels that no kind names belong to the rest."""
+    work = _core.kernel_work()
+    for component, (name, kinds) in KINDS.items():
+        calls, rest = work[name, ""]
+        for kind, kernels in kinds.items():
+            own = [work[name, kernel] for kernel in kernels if (name, kernel) in work]
+            spent = sum(nanoseconds for _, nanoseconds in own)
+            rest -= spent
+            yield TimedPart(f"{component}: {kind}", spent / 1e9, sum(count for count, _ in own))
+        yield TimedPart(f"{component}: the rest", max(rest, 0) / 1e9, calls)
 
 
 def matmul_peaks(seconds: float = 0.05) -> dict[str, float]:
@@ -164,61 +195,3 @@ def matmul_peaks(seconds: float = 0.05) -> dict[str, float]:
             fastest = min(fastest, time.perf_counter() - began)
         peaks[kind] = count / fastest / 1e9
     return peaks
-
-
-class _Clock:
-    """The time of each component, and of its kernels. For one thread; watched calls are not within each other."""
-
-    def __init__(self) -> None:
-        _core.kernel_work()  # of before
-        self._seconds, self._calls = defaultdict[str, float](float), Counter[str]()
-        self._kernel_seconds = defaultdict[tuple[str, str], float](float)
-        self._kernel_calls = Counter[tuple[str, str]]()
-        self._began, self._own = time.perf_counter(), 0.0
-
-    def watch(self, component: Any, **parts: str) -> Any:
-        """`component`, the named methods of which are timed as these parts."""
-        for method, part in parts.items():
-            setattr(component, method, self._timed(getattr(component, method), part))
-        return component
-
-    def parts(self) -> tuple[TimedPart, ...]:
-        """The parts so far, in the order of a step; kernels that no kind names belong to the rest of a component."""
-        seconds = time.perf_counter() - self._began - self._own
-        self._take_kernels(BOOKKEEPING)
-        parts = []
-        for component, kinds in KINDS.items():
-            rest = self._seconds[component]
-            for kind, kernels in kinds.items():
-                spent = sum(self._kernel_seconds[component, kernel] for kernel in kernels)
-                calls = sum(self._kernel_calls[component, kernel] for kernel in kernels)
-                parts.append(TimedPart(f"{component}: {kind}", spent, calls))
-                rest -= spent
-            name = f"{component}: the rest" if kinds else component
-            parts.append(TimedPart(name, max(rest, 0.0), self._calls[component]))
-        rest = seconds - sum(self._seconds.values())
-        return (*parts, TimedPart(BOOKKEEPING, max(rest, 0.0), self._calls["decoder"]))
-
-    def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            began = time.perf_counter()
-            result = method(*arguments)
-            ended = time.perf_counter()
-            self._seconds[part] += ended - began
-            self._calls[part] += 1
-            self._take_kernels(part)
-            self._own += time.perf_counter() - ended
-            return result
-
-        return call
-
-    def _take_kernels(self, caller: str) -> None:
-        """Add the kernels' work since the last call; `caller` called those that are of no step that the core took."""
-        for (component, kernel), (calls, nanoseconds) in _core.kernel_work().items():
-            part = {"output": "output layer"}.get(component, component or caller)
-            if kernel:
-                self._kernel_seconds[part, kernel] += nanoseconds / 1e9
-                self._kernel_calls[part, kernel] += calls
-            else:  # a component's part of a step that the core took
-                self._seconds[part] += nanoseconds / 1e9
-                self._calls[part] += calls

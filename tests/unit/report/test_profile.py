@@ -37,11 +37,9 @@ def test_all_time_belongs_to_a_part(tiny_model: Path, sentences: list[str], outp
         assert parts[name].seconds > 0
 
 
-def test_an_ensemble_has_the_same_parts(tiny_model: Path, sentences: list[str]) -> None:
-    """Its steps are taken in Python, where model and output layer are timed from outside."""
-    parts = {part.name: part for part in report_on(Path(f"{tiny_model}+{tiny_model}"), sentences[:5]).parts}
-    assert all(parts[name].seconds > 0 for name in ("encoder", "decoder: matmuls", "output layer: matmuls"))
-    assert parts["decoder: the rest"].calls >= parts["output layer: matmuls"].calls > 0
+def test_steps_in_python_are_refused(tiny_model: Path, sentences: list[str]) -> None:
+    with pytest.raises(OptionError, match="a profile is of steps that the core takes"):
+        report_on(Path(f"{tiny_model}+{tiny_model}"), sentences[:5])
 
 
 def test_batches_take_fewer_steps_for_the_same_rows(tiny_model: Path, sentences: list[str]) -> None:
