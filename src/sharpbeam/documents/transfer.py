@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.contract.words import Weights, WordAttention, words
+from sharpbeam.contract.words import Weights, WordAttention
 from sharpbeam.documents.segment import Part, Segment, Tag
 
 _NEAR = 200  # characters around its place in which fixed text is looked for
@@ -57,13 +56,13 @@ def transfer(segment: Segment, aligned: Aligned) -> list[Part]:
 
 
 def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
-    """Places of all tags: at the same share of the words of their sentence as in the source."""
-    places = _InOrder(segment, aligned)
+    """Places of all tags: at about the same share of the letters of their sentence as in the source."""
     top = _Placed(Tag(0, 0, ""), -1, 0, len(aligned.text))
     every, filled = [top], [0]  # the top and the tags, and up to where each has tags inside
+    lasts = [place[1] for place in aligned.places]
     for index, tag in enumerate(segment.tags):
         around, least = every[tag.parent + 1], filled[tag.parent + 1]
-        start, end = places.start(tag.start), places.end(tag.end)
+        start, end = _in_proportion(aligned, lasts, tag.start, 1), _in_proportion(aligned, lasts, tag.end, 0)
         if tag.fixed:
             text = segment.text[tag.start : tag.end]
             at = aligned.text.find(text, max(least, start - _NEAR), min(around.end, max(start, end) + _NEAR))
@@ -77,37 +76,17 @@ def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
     return top.children
 
 
-class _InOrder:
-    """Places of the translation for places of the source, in the same order."""
-
-    def __init__(self, segment: Segment, aligned: Aligned) -> None:
-        self._segment, self._aligned = segment, aligned
-        self._firsts, self._lasts = ([place[side] for place in aligned.places] for side in (0, 1))
-        self._words = lru_cache(64)(self._read)  # those of all sentences would take much memory
-
-    def start(self, at: int) -> int:
-        """The beginning of what begins at a place of the source."""
-        number = bisect_right(self._lasts, at)
-        if number == len(self._lasts):
-            return len(self._aligned.text)
-        source, _, first, last = self._aligned.places[number]
-        left, right = self._words(number)
-        before = round(bisect_right(left, at - source, key=_end) * len(right) / max(1, len(left)))
-        return first + right[before][0] if before < len(right) else last
-
-    def end(self, at: int) -> int:
-        """The end of what ends at a place of the source."""
-        number = bisect_left(self._firsts, at) - 1
-        if number < 0:
-            return 0
-        source, _, first, _ = self._aligned.places[number]
-        left, right = self._words(number)
-        before = round(bisect_left(left, (at - source, 0)) * len(right) / max(1, len(left)))
-        return first + right[before - 1][1] if before else first
-
-    def _read(self, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        source, stop, first, last = self._aligned.places[number]
-        return words(self._segment.text[source:stop]), words(self._aligned.text[first:last])
+def _in_proportion(aligned: Aligned, lasts: list[int], at: int, after: int) -> int:
+    """The nearest space to the same share of the letters of a sentence as in the source, or the place `after` it."""
+    number = bisect_left(lasts, at + after)
+    if number == len(lasts):
+        return len(aligned.text)
+    source, stop, first, last = aligned.places[number]
+    if at <= source or at == stop:
+        return first if at <= source else last
+    place = first + (last - first) * (at - source) // (stop - source)
+    edges = aligned.text.rfind(" ", first, place), aligned.text.find(" ", place, last)
+    return min((edge + after for edge in edges if edge >= 0), key=lambda edge: abs(edge - place), default=last)
 
 
 def _end(word: tuple[int, int]) -> int:
