@@ -15,7 +15,6 @@ from sharpbeam.api.translator import Translator
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs import chunks
 from sharpbeam.jobs.batch import TranslateBatch
-from sharpbeam.jobs.parquet import translate_parquet
 from sharpbeam.jobs.records import Shard
 from sharpbeam.jobs.translate_file import translate_file
 
@@ -121,24 +120,6 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
         source.write_text('{"t": "a"}\n' + line + "\n")
         with pytest.raises(InputError, match=message):
             translate_file(tiny_model, source, out, field="t", restart=True, **OPTIONS)
-
-
-def test_a_parquet_file_gets_a_column(tiny_model: Path, source: Path, whole: str) -> None:
-    pa = pytest.importorskip("pyarrow", reason="the extra bulk is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    texts = [*source.read_text().splitlines(), None]
-    table, out = source.with_name("in.parquet"), source.with_name("out.parquet")
-    parquet.write_table(pa.table({"id": range(22), "t": texts}), table, row_group_size=5)
-    assert translate_parquet(tiny_model, table, out, field="t", into="pt", **OPTIONS) == 22
-    assert parquet.read_table(out).to_pydict() == {"id": [*range(22)], "t": texts, "pt": [*whole.splitlines(), ""]}
-    rows = 0
-    for shard in ("1/3", "2/3", "3/3"):
-        rows += translate_parquet(tiny_model, table, out, field="t", shard=shard, **OPTIONS)
-    assert rows == 22
-    with pytest.raises(InputError, match="field is 'id'; the columns of text are t"):
-        translate_parquet(tiny_model, table, out, field="id")
-    with pytest.raises(InputError, match="cannot read"):
-        translate_parquet(tiny_model, source, out, field="t")
 
 
 def test_a_batch_gets_a_column_here_and_in_other_processes(tiny_model: Path, source: Path, whole: str) -> None:
