@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import math
 import random
@@ -183,85 +182,21 @@ def test_resume_with_nothing_to_resume_begins(call: Run, tiny_model: Path, sourc
     first = call(*command, "--resume")
     assert (first.status, first.err) == (0, "")
     assert source.with_name("out").read_bytes() == whole
-    output = source.with_name("out")
-    call(*command, "--resume").refused(1, f"{output} is there, and not known to be the result of this job", "--restart")
-    assert output.read_bytes() == whole
 
 
-@pytest.fixture
-def finished(
-    call: Run, tiny_model: Path, source: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> tuple[object, ...]:
-    """A command line whose run has ended, with a cache for its note."""
-    monkeypatch.setenv("SHARPBEAM_CACHE", str(tmp_path_factory.mktemp("cache")))
-    command = arguments(tiny_model, source)
+def test_what_is_complete_is_not_translated_again(call: Run, tiny_model: Path, source: Path) -> None:
+    command, output = arguments(tiny_model, source), source.with_name("out")
     assert call(*command).status == 0
-    return command
-
-
-def test_what_is_finished_is_not_translated_again(call: Run, source: Path, finished: tuple[object, ...]) -> None:
-    output = source.with_name("out")
     before, text = output.stat(), output.read_bytes()
-    for same in ((), ("--threads", 2), ("--batch-tokens", 90)):
-        result = call(*finished, "--resume", *same)
-        said = f"sharpbeam: {output} is finished; there is nothing to resume. To translate it again, give --restart.\n"
-        assert (result.status, result.err) == (0, said)
+    result = call(*command, "--resume")
+    said = f"sharpbeam: {output} is there, with nothing to resume. To translate it again, give --restart.\n"
+    assert (result.status, result.err) == (0, said)
     after = output.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
-    assert call(*finished, "--restart").err == ""
+    assert call(*command, "--restart").err == ""
     assert output.stat().st_ino != before.st_ino
     assert output.read_bytes() == text
-
-
-@pytest.mark.parametrize("change", ["one line more", "one line less", "another line"])
-def test_what_is_finished_is_not_lost_to_other_input(
-    call: Run, source: Path, finished: tuple[object, ...], change: str
-) -> None:
-    output, lines = source.with_name("out"), source.read_text().splitlines(keepends=True)
-    before, number = output.read_bytes(), len(lines)
-    if change == "one line more":
-        lines.append(lines[0])
-    elif change == "one line less":
-        del lines[7]
-    else:
-        lines[-1] = "Bu.\n"
-    source.write_text("".join(lines))
-    said = f"cannot resume {output}: it is finished, but its input has changed. Give another --output, or replace it"
-    call(*finished, "--resume").refused(1, said, "with --restart")
-    assert output.read_bytes() == before
-    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
-    assert call(*finished, "--restart").err == ""
-    assert output.read_text().count("\n") == number + {"one line more": 1, "one line less": -1}.get(change, 0)
-
-
-def test_what_is_finished_is_not_lost_to_other_options(
-    call: Run, source: Path, finished: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output, command = source.with_name("out"), (*finished, "--beam-size", 1)
-    before = output.read_bytes()
-    said = f"cannot resume {output}: it is finished, but beam_size was 5 and is 1. Give another --output, or replace it"
-    call(*command, "--resume").refused(2, said, "with --restart")
-    with source.open("rb") as text, monkeypatch.context() as patch:  # nor where the input can be read but once
-        patch.setattr("sys.stdin", io.TextIOWrapper(text))
-        call(*(word for word in command if word != source), "--resume").refused(2, said)
-    assert output.read_bytes() == before
-    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
-    assert call(*command, "--restart").err == ""
-    assert output.read_bytes() != before
-    assert call(*command, "--resume").err.startswith(f"sharpbeam: {output} is finished; there is nothing")
-
-
-def test_what_was_changed_since_it_was_finished_is_not_lost(
-    call: Run, source: Path, finished: tuple[object, ...]
-) -> None:
-    output = source.with_name("out")
-    before = output.read_bytes()
-    output.write_bytes(before[:-1] + b"?")
-    call(*finished, "--resume").refused(1, f"{output} is there, and not known to be the result of this job")
-    assert output.read_bytes() == before[:-1] + b"?"
-    assert call(*finished, "--restart").err == ""
-    assert output.read_bytes() == before
 
 
 def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
@@ -348,9 +283,9 @@ def test_a_part_shorter_than_its_journal_is_said(call: Run, source: Path, interr
 
 def test_two_runs_cannot_write_one_file(call: Run, tiny_model: Path, source: Path) -> None:
     other = OutputFile(source.with_name("out"), resume=False, restart=False)
-    assert other.begin(dict, None) == 0
-    call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
-    other.close(failed=True)
+    with other:
+        assert other.begin({}) == 0
+        call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
 
 
 def test_a_run_that_ends_while_another_begins_keeps_its_result(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,11 +301,11 @@ def test_a_run_that_ends_while_another_begins_keeps_its_result(source: Path, mon
 
     monkeypatch.setattr(fcntl, "flock", late)
     ours = OutputFile(output, resume=False, restart=True)
-    assert ours.begin(dict, None) == 0
-    ours.write("Bu.", "Bu.\n")
-    ours.commit()
-    assert (output.read_text(), part.read_text()) == ("done\n", "Bu.\n")
-    ours.close(failed=True)
+    with ours:
+        assert ours.begin({}) == 0
+        ours.write("Bu.", "Bu.\n")
+        ours.commit()
+        assert (output.read_text(), part.read_text()) == ("done\n", "Bu.\n")
 
 
 def test_a_link_stays_a_link(call: Run, tiny_model: Path, source: Path, whole: bytes) -> None:

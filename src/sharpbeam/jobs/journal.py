@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.storage.cache import file_state, read_note, write_note
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import WEIGHTS, read_facts
 from sharpbeam.text.lines import file_digest
 from sharpbeam.version import program_version
 
 Job = Mapping[str, Any]  # all that decides the bytes of a result, except its input: options, model, program version
-_FINISHED = "finished"  # kind of the notes about finished files
 _NOTHING = hashlib.sha256().hexdigest()
 
 
@@ -34,42 +32,15 @@ class Journal:
     version: int = 1
 
     def save(self, path: Path) -> None:
-        """Write next to `path`, wait until it is on the disk, and rename; never through a link that was left there."""
-        new = path.with_name(path.name + ".new")
-        try:
-            new.unlink(missing_ok=True)
-            with new.open("x", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(self), indent=1) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, path)
-        except OSError:
-            new.unlink(missing_ok=True)
-            raise
+        """Replace the file `path`, on the disk."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Journal | None:
-        """The journal at `path`, or None if there is none that can be read."""
+        """The journal at `path`, or None if there is none that can be read, or one of a later version."""
         try:
-            return cls._of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
-        except (OSError, ValueError, RecursionError):
-            return None
-
-    @classmethod
-    def of_finished(cls, path: Path) -> Journal | None:
-        """The last journal of a finished file that has not changed since; None if that is not known."""
-        return cls._of(read_note(_FINISHED, path))
-
-    def note_finished(self, path: Path) -> None:
-        """Keep this, the last journal of the finished file `path`, in the user's cache."""
-        write_note(_FINISHED, path, file_state(path), asdict(self))
-
-    @classmethod
-    def _of(cls, record: object) -> Journal | None:
-        """The journal that was saved as this; None for anything else, and for one of a later version."""
-        try:
-            journal = cls(**record)  # type: ignore[arg-type]
-        except TypeError:
+            journal = cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
         kinds = {"job": dict, "lines": int, "bytes": int, "input_sha256": str, "output_sha256": str, "version": int}
         fits = all(type(getattr(journal, name)) is kind for name, kind in kinds.items())
@@ -83,23 +54,6 @@ class Journal:
             if self.job.get(key) != job.get(key)
         )
         return "; ".join(changed)
-
-
-class LinesDigest:
-    """SHA-256 of input lines, as journals have it."""
-
-    def __init__(self, lines: Iterable[str] = ()) -> None:
-        self._digest = hashlib.sha256()
-        for line in lines:
-            self.add(line)
-
-    def add(self, line: str) -> None:
-        """Count one line more."""
-        self._digest.update(line.encode() + b"\n")
-
-    def hex(self) -> str:
-        """The digest of the lines so far, in hexadecimal digits."""
-        return self._digest.hexdigest()
 
 
 def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> dict[str, Any]:

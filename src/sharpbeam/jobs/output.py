@@ -3,9 +3,6 @@
 FILE is written as FILE.part, and a journal FILE.part.json next to it says which job this is and how much of the part is
 done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment the
 part begins with the lines of the journal. A resumed run cuts the part to them and continues.
-
-The last journal is kept as a note about FILE in the user's cache (`storage/cache.py`), so that resuming a job that is
-finished takes no work.
 """
 
 from __future__ import annotations
@@ -15,20 +12,19 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 
 from sharpbeam.errors import InputError, OptionError, OutputError
-from sharpbeam.jobs.journal import Job, Journal, LinesDigest
+from sharpbeam.jobs.journal import Job, Journal
 from sharpbeam.jobs.packing import packer
-from sharpbeam.storage.atomic import check_home, lock_file
+from sharpbeam.storage.atomic import check_home, flush, lock_file
 from sharpbeam.text.lines import is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
 
 _RESUME, _RESTART = "--resume (resume=True)", "--restart (restart=True)"
-_INSTEAD = f"Give another --output, or replace it with {_RESTART}."  # of resuming a finished job
 _ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -41,11 +37,16 @@ class StandardOutput:
         except (OSError, ValueError):  # closed, or replaced by something that is no file
             self._interactive = True
 
-    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
-        """Be ready to write; returns the number of input lines that are done already, or None for all of them.
+    def __enter__(self) -> StandardOutput:
+        return self
 
-        `job` returns the identity of the job; `lines` are all its input lines, None if they cannot be read twice.
-        """
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the place, also after a failure, which may be Ctrl-C."""
+
+    def begin(self, job: Job) -> int | None:
+        """Be ready to write; returns the number of input lines that are done already, or None for all of them."""
         return 0
 
     def skip(self, line: str) -> None:
@@ -63,20 +64,6 @@ class StandardOutput:
 
     def finish(self) -> None:
         """Take note that this was all."""
-
-    def close(self, failed: bool, interrupted: bool = False) -> None:
-        """Release the place, also after a failure, which may be Ctrl-C."""
-
-
-@contextmanager
-def writing(output: StandardOutput) -> Iterator[None]:
-    """Close `output` at the end of the block, by how that ended."""
-    try:
-        yield
-    except BaseException as error:
-        output.close(failed=True, interrupted=isinstance(error, KeyboardInterrupt))
-        raise
-    output.close(failed=False)
 
 
 class OutputFile(StandardOutput):
@@ -106,12 +93,12 @@ class OutputFile(StandardOutput):
             raise
         self._old = journal if begun and resume else None
         self._journal = self._old or Journal({})
-        self._read, self._written = LinesDigest(), hashlib.sha256()
+        self._read, self._written = hashlib.sha256(), hashlib.sha256()  # input lines; bytes of the part
         self._lines: list[str] = []  # that were written, but are not in the journal
         self._results: list[str] = []
         self._ours = not begun  # the part may be removed while nothing is done
         self._resumable = True  # the same command with --resume would continue
-        self._anew = resume and not begun and self.path.exists()  # nothing to resume, and a whole FILE
+        self._complete = resume and not begun and self.path.exists()
 
     def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
         """Raise OptionError if an input is what would be overwritten."""
@@ -162,40 +149,24 @@ class OutputFile(StandardOutput):
             raise OutputError(f"{self.journal_path} is missing or damaged; begin again with {_RESTART}.")
         return begun, journal
 
-    def begin(self, job: Callable[[], Job], lines: Iterable[str] | None) -> int | None:
-        """Take up the old run if there is one; returns its lines done, or None if FILE is the finished result.
+    def begin(self, job: Job) -> int | None:
+        """Take up the old run if there is one; returns its lines done, or None if FILE is there and no run to resume.
 
-        Raises OptionError or InputError if FILE or its part is the result of another job, or of other lines, and
-        OutputError if that is not known: to resume is not to throw results away.
+        Raises OptionError if the part is that of another job, OutputError if it is not as it was left.
         """
-        identity = job()
-        if self._anew and self._is_finished(identity, lines):
+        if self._complete:
+            log.info("%s is there, with nothing to resume. To translate it again, give --restart.", self.path)
             self._remove_part()
             return None
         if self._old:
-            self._check_same(self._old, identity)
-        self._journal = self._old or Journal(dict(identity))
+            self._check_same(self._old, job)
+        self._journal = self._old or Journal(dict(job))
         self._ours = True
         if self.path.exists():
             os.fchmod(self._file, stat.S_IMODE(self.path.stat().st_mode))
         os.ftruncate(self._file, self._journal.bytes)
         self._save(self._journal)
         return self._journal.lines
-
-    def _is_finished(self, job: Job, lines: Iterable[str] | None) -> bool:
-        """Whether FILE is the result of `job` on `lines`; raises OptionError, InputError or OutputError if not."""
-        last = Journal.of_finished(self.path)
-        if last is None:
-            raise OutputError(f"{self.path} is there, and not known to be the result of this job. {_INSTEAD}")
-        changed = last.differences(job)
-        if changed:
-            raise OptionError(f"cannot resume {self.path}: it is finished, but {changed}. {_INSTEAD}")
-        if lines is None:
-            raise OutputError(f"{self.path} is finished; whether standard input is the same is not known. {_INSTEAD}")
-        if LinesDigest(lines).hex() != last.input_sha256:
-            raise InputError(f"cannot resume {self.path}: it is finished, but its input has changed. {_INSTEAD}")
-        log.info("%s is finished; there is nothing to resume. To translate it again, give --restart.", self.path)
-        return True
 
     def _check_same(self, old: Journal, job: Job) -> None:
         """Raise OptionError if this is not the interrupted job, OutputError if its part is not as it was."""
@@ -217,7 +188,7 @@ class OutputFile(StandardOutput):
 
     def skip(self, line: str) -> None:
         """Check that the input lines done are those of the interrupted run, once all have been seen."""
-        self._read.add(line)
+        self._read.update(line.encode() + b"\n")
 
     def write(self, line: str, result: str) -> None:
         """Hold the result until the chunk is complete."""
@@ -237,16 +208,16 @@ class OutputFile(StandardOutput):
         except OSError as error:
             raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
         for line in self._lines:
-            self._read.add(line)
+            self.skip(line)
         self._written.update(whole)
         lines, size = self._journal.lines + len(self._lines), self._journal.bytes + len(whole)
-        self._save(Journal(self._journal.job, lines, size, self._read.hex(), self._written.hexdigest()))
+        self._save(Journal(self._journal.job, lines, size, self._read.hexdigest(), self._written.hexdigest()))
         self._lines, self._results = [], []
 
     def _check_skipped(self) -> None:
         """Raise InputError unless the input began with the lines that are done."""
         old, self._old = self._old, None
-        if old and old.input_sha256 != self._read.hex():
+        if old and old.input_sha256 != self._read.hexdigest():
             self._resumable = False
             raise InputError(
                 f"cannot resume {self.part}: the first {old.lines} input lines are not those of the interrupted run; "
@@ -259,19 +230,16 @@ class OutputFile(StandardOutput):
         try:
             os.replace(self.part, self.path)
             self.journal_path.unlink(missing_ok=True)
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-            self._journal.note_finished(self.path)
+            flush(self.path.parent)
         except OSError as error:
             raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
 
-    def close(self, failed: bool, interrupted: bool = False) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close the part and log how many lines are kept. A failed run without a line leaves no file."""
         try:
-            note = self._leave(interrupted) if failed else ""
+            note = "" if error is None else self._leave(isinstance(error, KeyboardInterrupt))
             if note:
                 log.warning(note)
         finally:

@@ -20,7 +20,7 @@ from sharpbeam.jobs import chunks
 from sharpbeam.jobs.formats import Format, renderer
 from sharpbeam.jobs.journal import job_identity
 from sharpbeam.jobs.memory import peak_memory
-from sharpbeam.jobs.output import OutputFile, StandardOutput, writing
+from sharpbeam.jobs.output import OutputFile, StandardOutput
 from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -72,8 +72,8 @@ def translate_file(
     another, are that of the whole.
 
     The result grows in `output`.part, and becomes `output` when it is complete. With `resume` an interrupted run of the
-    same job is continued: the result is the same, byte for byte. Without one it begins; of a finished job nothing is
-    done again. `restart` discards an interrupted run, and a result of another job.
+    same job is continued: the result is the same, byte for byte. Without one it begins, unless `output` is there: then
+    nothing is done. `restart` discards an interrupted run, and replaces an `output`.
 
     `progress` is called with the number of lines that were just done; resuming, first with that of the interrupted run.
     Options are those of `Translator.translate`.
@@ -88,7 +88,7 @@ def translate_file(
     require(part.count == 1 or _read_twice(files), "shard", shard, "1/1 for input from no file")
     check_readable(files)
     place = StandardOutput() if output is None else OutputFile(Path(output), resume, restart, files)
-    with writing(place):
+    with place:
         translator = open_translator(model, machine)
         chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl")
         if format == "pharaoh":
@@ -172,7 +172,7 @@ class TranslationJob:
     def run(self, output: StandardOutput, progress: Callable[[int], None] | None = None) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
         stats, stdin = JobStats(), StandardInput()
-        finished = output.begin(self._identity, self._lines() if _read_twice(self.files) else None)
+        finished = output.begin(self._identity())
         if finished is None:
             return stats
         lines = self._lines(stdin)

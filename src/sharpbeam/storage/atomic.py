@@ -41,8 +41,8 @@ def check_home(file: Path) -> None:
 def replacing_file(path: Path) -> Iterator[Path]:
     """A new file next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file.
 
-    It has the permissions of the file that it replaces; without one, those that `open` gives. Files that killed runs
-    left next to `path` are removed after a success.
+    It is on the disk before. It has the permissions of the file that it replaces; without one, those that `open` gives.
+    Files that killed runs left next to `path` are removed after a success.
     """
     temporary = _temporary(path)
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -52,6 +52,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
         yield temporary
         mode = os.stat(path if path.exists() else descriptor).st_mode
         temporary.chmod(stat.S_IMODE(mode))  # a library may make a file of its own, with another mode
+        flush(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -131,9 +132,9 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o755)
         for path in (*(p for p in temporary.rglob("*") if p.is_file()), temporary):
-            _flush(path)
+            flush(path)
         _put(temporary, folder)
-        _flush(folder.parent)
+        flush(folder.parent)
     finally:
         try:
             shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old folder
@@ -190,7 +191,7 @@ def _clear(path: Path) -> None:
             os.close(descriptor)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Wait until a file or folder is on the disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,8 +68,6 @@ def write_checkpoint(
     try:
         with replacing_file(path) as temporary:
             save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata=metadata)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
     except SafetensorError as error:
         raise OSError(str(error)) from error
 
