@@ -85,7 +85,7 @@ struct Decoded : nb::tuple {
 // A search as Python sees it. Other Python threads continue during a call, so a mutex keeps calls apart.
 class SearchRun {
  public:
-  SearchRun(const std::string& kind, Options options) : search_(make_search(kind, read_options(options))) {}
+  SearchRun(const std::string& kind, Options options) : SearchRun(kind, read_options(options)) {}
 
   using Forms = std::vector<std::vector<Phrases::Form>>;
   void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases, nb::bytes joins,
@@ -147,9 +147,7 @@ class SearchRun {
     std::vector<int32_t> token;
     std::vector<float> log_prob;
     search_->tree().path(node, token, log_prob);
-    nb::list tokens;
-    for (int32_t id : token) tokens.append(id);
-    return nb::make_tuple(answers(*finished), tokens);
+    return nb::make_tuple(answers(*finished), token);
   }
 
   void record() { search_->record(); }
@@ -169,6 +167,9 @@ class SearchRun {
   }
 
  private:
+  SearchRun(const std::string& kind, const SearchOptions& options)
+      : search_(make_search(kind, options)), eos_(options.eos) {}
+
   static RowView view(const Ids& request, const Ids& state, const Ids& token, const Ids& node, const Ids& length,
                       const Scores& score) {
     const auto rows = static_cast<int64_t>(request.size());
@@ -235,7 +236,16 @@ class SearchRun {
     return array.array;
   }
 
-  // (tokens, log probabilities, log probability, score) of each.
+  template <typename T>
+  static nb::tuple tuple_of(const std::vector<T>& values) {
+    auto tuple = nb::steal<nb::tuple>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+    if (!tuple.is_valid()) nb::raise_python_error();
+    for (size_t i = 0; i < values.size(); ++i)
+      NB_TUPLE_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), nb::cast(values[i]).release().ptr());
+    return tuple;
+  }
+
+  // (tokens without eos, log probabilities, log probability, score) of each.
   nb::list answers(const std::vector<Finished>& finished) const {
     nb::list all;
     std::vector<int32_t> token;
@@ -243,13 +253,9 @@ class SearchRun {
     for (const Finished& one : finished) {
       search_->tree().path(one.node, token, log_prob);
       double sum = 0.0;  // in the order of the search, hence with its bits
-      nb::list tokens, log_probs;
-      for (int32_t id : token) tokens.append(id);
-      for (float each : log_prob) {
-        log_probs.append(static_cast<double>(each));
-        sum += static_cast<double>(each);
-      }
-      all.append(nb::make_tuple(tokens, log_probs, sum, one.score));
+      for (float each : log_prob) sum += static_cast<double>(each);
+      if (!token.empty() && token.back() == eos_) token.pop_back();
+      all.append(nb::make_tuple(tuple_of(token), tuple_of(log_prob), sum, one.score));
     }
     return all;
   }
@@ -277,6 +283,7 @@ class SearchRun {
   }
 
   std::unique_ptr<Search> search_;
+  int32_t eos_;
   NativeForward native_;
   std::mutex mutex_;
 };

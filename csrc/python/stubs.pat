@@ -6,8 +6,9 @@ sharpbeam._core.__prefix__:
     from typing import TypeAlias
     from numpy.typing import NDArray
     from sharpbeam.types import Floats, Ids, Scores
-    # Finished requests: index, steps saved, and of each answer tokens, log probabilities, their sum and its score.
-    Answers: TypeAlias = list[tuple[list[int], list[float], float, float]]
+    # Finished requests: index, steps saved, and of each answer tokens without eos, log
+    # probabilities, their sum and its score.
+    Answers: TypeAlias = list[tuple[tuple[int, ...], tuple[float, ...], float, float]]
     Done: TypeAlias = list[tuple[int, int, Answers]]
     # The record of a step of a request: index, groups of its rows, candidates (row, token, log probability, score,
     # outcome) and why it is done.

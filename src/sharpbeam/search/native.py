@@ -41,7 +41,8 @@ class NativeSearch:
         sampling: SamplingOptions = _DEFAULT,
     ) -> None:
         """A search of one decoding run."""
-        self._options, self._bos_id, self._eos_id = options, bos_id, eos_id
+        self._options, self._bos_id = options, bos_id
+        self._scored = options.needs_log_prob  # otherwise logits stand for log probabilities
         ids = {"eos_id": eos_id, "vocab_size": vocab_size}
         self._core = _core.Search(self.kind, vars(options) | vars(sampling) | ids)
         self._observer: Observer | None = None
@@ -122,21 +123,17 @@ class NativeSearch:
 
     def _close(self, finished: _core.Done) -> dict[int, list[Hypothesis]]:
         """The answers of the requests that are done."""
-        for _, saved, _ in finished:
+        hypotheses: dict[int, list[Hypothesis]] = {}
+        for request, saved_steps, answers in finished:
             self.work.requests += 1
-            self.work.saved_steps += saved
-        return {request: self._hypotheses(request, answers) for request, _, answers in finished}
+            self.work.saved_steps += saved_steps
+            hypotheses[request] = self._hypotheses(request, answers)
+        return hypotheses
 
     def _hypotheses(self, request: int, answers: _core.Answers) -> list[Hypothesis]:
-        if not self._options.needs_log_prob:  # then logits stand for log probabilities
-            return [Hypothesis(request, tuple(self._without_eos(tokens)), (), nan, nan) for tokens, *_ in answers]
-        return [
-            Hypothesis(request, tuple(self._without_eos(tokens)), tuple(log_probs), log_prob, score)
-            for tokens, log_probs, log_prob, score in answers
-        ]
-
-    def _without_eos(self, tokens: list[int]) -> list[int]:
-        return tokens[:-1] if tokens and tokens[-1] == self._eos_id else tokens
+        if self._scored:
+            return [Hypothesis(request, *answer) for answer in answers]
+        return [Hypothesis(request, tokens, (), nan, nan) for tokens, *_ in answers]
 
     def _report(self, observer: Observer, trace: _core.Trace) -> None:
         """Tell the observer of a step."""
