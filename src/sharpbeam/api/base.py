@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from sharpbeam.api.documented import document
@@ -98,7 +98,7 @@ class ModelUser:
 
     def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a call."""
-        return (options or self.defaults).changed(**keywords)
+        return (options or self.loaded.options).changed(**keywords)
 
 
 class TextDecoder(ModelUser, Generic[T]):
@@ -131,20 +131,14 @@ class TextDecoder(ModelUser, Generic[T]):
         if session is None or session.loaded is not self.loaded:
             session = Session(self.loaded, options)
         handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
-        if not session.pending:  # of empty texts
-            self._keep(session)
-            return ((index, handle.result()) for index, handle in enumerate(handles))
         session.seal()
         return self._answers(session, handles)
 
     def _answers(self, session: Session[T], handles: Sequence[Handle[T]]) -> Generator[tuple[int, T], None, None]:
         """Take steps until all requests of a session are done; yields (index, answer) as they finish."""
-        index = {handle: number for number, handle in enumerate(handles)}
+        index = dict(zip(handles, range(len(handles)), strict=True))
         try:
-            for handle in handles:
-                if handle.done():  # an empty text
-                    yield index[handle], handle.result()
-            for handle in session.run():
+            for handle in handles if len(handles) == 1 else chain(filter(Handle.done, handles), session.run()):
                 yield index[handle], handle.result()
         finally:
             self._keep(session)
@@ -170,9 +164,11 @@ def in_order(
 ) -> list[Item]:
     """The `count` results in the order of the inputs; `progress` is called with the number of new ones."""
     done: dict[int, Item] = {}
-    with closing(results):
+    try:
         for index, result in results:
             done[index] = result
             if progress is not None:
                 progress(1)
+    finally:
+        results.close()
     return [done[index] for index in range(count)]

@@ -86,11 +86,9 @@ class Translator(TextDecoder[Translation]):
         """
         settings, terms = self._options(options, keywords), Glossary.of(glossary)
 
-        def decode(texts: Sequence[str], options: DecodeOptions) -> Results:
-            return self._decode(texts, options, target_prefix, terms)
-
         if raw or target_prefix is not None or settings.search.return_alternatives:
-            return decode(texts, settings)
+            return self._decode(texts, settings, target_prefix, terms)
+        decode = partial(self._decode, glossary=terms)
         return decode_lines(texts, decode, settings, partial(self._contract, settings))
 
     def _contract(self, options: DecodeOptions) -> Contract:

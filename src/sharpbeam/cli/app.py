@@ -15,7 +15,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
     "Make it faster": ("tune", "fit"),
-    "Measure it": ("evaluate", "profile", "trace"),
+    "Measure it": ("evaluate", "compare", "profile", "trace", "report"),
 }
 
 app = typer.Typer(

@@ -32,7 +32,7 @@ def decode_lines(
     contract = open_contract()
     rounds = _Rounds([one_step(text) if is_plain(text) else line_steps(text, contract) for text in texts])
     done = list(rounds.advance(dict.fromkeys(range(len(texts)))))
-    decode([], options)  # checks the options
+    list(decode([], options))  # checks the options
     first = rounds.begin(decode, options)
 
     def results() -> Results:

@@ -13,7 +13,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.interface import Decoding
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.interface import OutputLayer
-from sharpbeam.scheduling.queue import RequestQueue, token_budget
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.types import Floats, Ids, Request
 
 Indices = NDArray[np.intp]
@@ -48,8 +48,7 @@ def force_all(
 ) -> dict[int, Floats]:
     """Log probability of each target token [T], by request index, using all threads of the model."""
     model, output_layer, threads = loaded.model, loaded.output_layer(options), loaded.machine.workers
-    queue = RequestQueue(requests)
-    queue.batch_tokens = token_budget(queue.tokens, options.schedule.batch_tokens, threads)
+    queue = RequestQueue(requests, options.schedule.batch_tokens, threads)
 
     def work() -> Iterator[tuple[int, Floats]]:
         return force(model.open(), output_layer, targets, model.bos_id, queue)

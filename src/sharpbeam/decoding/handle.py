@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, InvalidStateError
-from contextlib import suppress
 from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -38,6 +37,7 @@ class Handle(Future[T]):
         self._session, self._input, self._options = session, text, options
         self._parts: dict[int, tuple[Lane, int]] = {}  # by request: lane, and index of the alternative
         self._hypotheses: list[Hypothesis] = []
+        self._complete = text.request is None  # whether all hypotheses are there
         self._answer: T | None = None
         self._notified = False  # waiters know of the cancellation
 
@@ -49,25 +49,27 @@ class Handle(Future[T]):
         RequestCancelledError, the error that ended the request, or InputError in a callback that another thread's steps
         called: they would never come to an end.
         """
-        if not self.done():
-            timeout = self._step_until_done(timeout)
-        try:
-            super().result(timeout)
-        except CancelledError:
-            raise RequestCancelledError(f"the request {self.text[:40]!r} was cancelled; it has no answer.") from None
         if self._answer is None:
+            timeout = self._step_until_done(timeout)
+            try:
+                if not self._complete:
+                    super().result(timeout)
+            except CancelledError:
+                message = f"the request {self.text[:40]!r} was cancelled; it has no answer."
+                raise RequestCancelledError(message) from None
             self._answer = cast(T, answer_of(self._session.loaded, self._input, self._hypotheses, self._options))
         return self._answer
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end of the request as `result` does, and return the error that ended it, if any."""
-        return super().exception(self._step_until_done(timeout))
+        timeout = self._step_until_done(timeout)
+        return None if self._complete else super().exception(timeout)
 
     def cancel(self) -> bool:
         """Cancel the request; its rows are freed at the next step. Returns False if it is done already."""
         session = self._session
         session._drop(self)
-        if not super().cancel():
+        if self._complete or not super().cancel():
             return False
         with session._lock:
             notified, self._notified = self._notified, True
@@ -101,23 +103,25 @@ class Handle(Future[T]):
         What else finishes meanwhile is left to an iterator of `Session.run` in this thread, if there is one.
         """
         session, end = self._session, None if timeout is None else monotonic() + timeout
-        check_process(session._process)
-        while not self.done() and (end is None or monotonic() < end):
+        while not (self._complete or self.done()) and (end is None or monotonic() < end):
             if session._threads or session._runner not in (None, get_ident()):
+                check_process(session._process)
                 if get_ident() in session._stepping:
                     raise InputError(
                         f"the answer of {self.text[:40]!r} is waited for in a callback, in the thread that would "
                         "decode it; add a callback to that request, or wait in another thread."
                     )
                 break
-            done = session._step_all(to_end=end is None and session.pending == 1)
+            done = session._step_all(to_end=end is None and session._pending == 1)
             session._late += done if session._runner is not None else []
         return None if end is None else max(0.0, end - monotonic())
 
     def _end(self, error: BaseException | None = None) -> None:
         """End the request with its answer or with `error`."""
-        with suppress(InvalidStateError):  # cancelled at the same moment
+        try:
             if error is not None:
                 self.set_exception(error)
             else:
-                self.set_result(cast(T, None))  # `result` builds the answer from the hypotheses
+                self.set_result(None)  # type: ignore[arg-type]  # `result` builds the answer from the hypotheses
+        except InvalidStateError:
+            pass  # cancelled at the same moment

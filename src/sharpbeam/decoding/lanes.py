@@ -16,13 +16,12 @@ from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
-from sharpbeam.scheduling.memory import Memory
+from sharpbeam.scheduling.memory import Usage
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.interface import Search
 from sharpbeam.search.native import Expansion
 from sharpbeam.search.registry import SearchInputs, find_search
 from sharpbeam.search.sampling import SamplingSearch
-from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis
 
 MOST_IDLE = 16  # options whose runs are kept
@@ -46,15 +45,11 @@ class Lane:
         self.layer = idle[0] if idle else loaded.output_layer(options, log_prob=search.needs_log_prob)
         self.expands = search.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
+        self.stateful = options.schedule.schedule != "batches" or search.sampling or self.expands
+        """Whether requests leave something in the lane: counts of a stream, random numbers, the lane of completions."""
         self.completion: Lane | None = None
         self.queue = Plan([], options.schedule, search.most_rows, loaded.workers, loaded.footprint)
         self.queue.final = False
-
-    @property
-    def stateful(self) -> bool:
-        """Whether requests leave something in the lane: counts of a stream, random numbers, the lane of completions."""
-        search = self.options.search
-        return self.options.schedule.schedule != "batches" or search.sampling or self.expands
 
     @property
     def usable(self) -> OutputLayer:
@@ -66,7 +61,7 @@ class Lane:
         """Options for completing alternatives, which have scores."""
         return replace(self.options, search=replace(self.options.search.for_one_answer(), return_scores=True))
 
-    def open(self, workers: int, shared: list[Memory]) -> Run:
+    def open(self, workers: int, shared: Usage) -> Run:
         """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""
         loaded, options, schedule = self.loaded, self.options.search, self.queue.schedule(workers, shared)
         idle = loaded.idle.pop(self.options, None)
@@ -96,19 +91,14 @@ class Lane:
     def close(self, run: Run, *, reusable: bool = False) -> None:
         """Drop what is in flight in `run`, and count its work; a `reusable` one is kept for another session."""
         for request in run.flight:
-            run.schedule.cancel(request)
-        self.count(run)
+            run.schedule.leave(request)
+        self.loaded.add_work(run.search)
         sampling = self.options.search.sampling
         if reusable and not (sampling or run.requests) and run.most_requests <= FEW_REQUESTS:
             idle = self.loaded.idle
             if len(idle) >= MOST_IDLE:
                 idle.clear()
             idle[self.options] = self.layer, run
-
-    def count(self, run: Run) -> None:
-        """Add the work of `run` to that of the model."""
-        self.loaded.add_work(run.search.work)
-        run.search.work = Work()
 
 
 def request_options(session: DecodeOptions, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
@@ -122,15 +112,9 @@ def request_options(session: DecodeOptions, options: DecodeOptions | None, keywo
     return replace(options, schedule=replace(session.schedule, max_input_length=longest))
 
 
+@lru_cache(maxsize=64)
 def lane_options(session: DecodeOptions, request: DecodeOptions) -> DecodeOptions:
     """The options of the lane of a request: languages and max_input_length may differ within a lane."""
-    if (request.languages, request.schedule) == (session.languages, session.schedule):
-        return request
-    return _of_lane(session, request)
-
-
-@lru_cache(maxsize=64)
-def _of_lane(session: DecodeOptions, request: DecodeOptions) -> DecodeOptions:
     return replace(request, languages=session.languages, schedule=session.schedule)
 
 
@@ -153,7 +137,7 @@ class Worker:
         self.runs: dict[Lane, Run] = {}
         self.workers = 1
         """Number of workers that share requests and memory; applies to runs that are opened later."""
-        self._memory: list[Memory] = []
+        self._memory = Usage()
         self._lock = Lock()
         self._turnstile = Lock()  # its holder gets the lock next
 
@@ -214,7 +198,7 @@ class Worker:
     def renew(self) -> bool:
         """Count the work so far; returns whether all runs answer as new ones, and are small enough to stay open."""
         for lane, run in self.runs.items():
-            lane.count(run)
+            lane.loaded.add_work(run.search)
             if lane.stateful or run.most_requests > FEW_REQUESTS:
                 return False
         return True

@@ -27,6 +27,7 @@ from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
+from sharpbeam.search.interface import Search
 from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.artifacts import FolderArtifacts
@@ -104,10 +105,11 @@ class LoadedModel:
             self._directions[options] = direction
         return direction
 
-    def add_work(self, work: Work) -> None:
-        """Add the counts of a search to `work`."""
+    def add_work(self, search: Search) -> None:
+        """Add the counts of a search to `work`; it counts from 0 again."""
         with self._lock:
-            self.work.add(work)
+            self.work.add(search.work)
+        search.work = Work()
 
     @cached_property
     def artifacts(self) -> FolderArtifacts:

@@ -11,7 +11,7 @@ from sharpbeam.models.interface import Decoding
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.search.interface import Search
-from sharpbeam.types import Hypothesis, Request, Rows, StepResult
+from sharpbeam.types import Hypothesis, Request, Rows
 
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
 
@@ -59,13 +59,16 @@ class Run:
         if self._cancelled:
             self._drop()
         if entering := self.schedule.refill():
-            self.flight.update((request.index, request) for request in entering)
+            for request in entering:
+                self.flight[request.index] = request
             self.most_requests = max(self.most_requests, len(self.flight))
             if len(self.flight) == 1 and (to_end or self.schedule.whole):
                 decode = getattr(self.search, "decode", None)  # a search may leave it out
-                hypotheses = decode(entering[0], self._forward) if decode else None
+                hypotheses = decode(request, self._forward) if decode else None
                 if hypotheses is not None:
-                    return self._leave_alone(entering[0], hypotheses)
+                    self.flight.clear()
+                    self.schedule.leave(request.index)
+                    return [(request, hypotheses)]
             state = self.model.admit(entering)
             self.layer.admit(entering)
             self.rows = self.rows.extend(self.search.begin(entering, state))
@@ -82,13 +85,6 @@ class Run:
         self._evict(result.finished)
         return finished
 
-    def _leave_alone(self, request: Request, hypotheses: list[Hypothesis]) -> Finished:
-        """Record that the one request in flight took all its steps in one call of the search."""
-        self.schedule.select(self.rows)
-        self.rows = self.schedule.apply(StepResult(self.rows, {request.index: hypotheses}))
-        self.flight.clear()
-        return [(request, hypotheses)]
-
     def cancel(self, request: int) -> None:
         """Drop a request at the next step if it is in flight. Any thread may call this."""
         self._cancelled.append(request)
@@ -102,7 +98,7 @@ class Run:
         cancelled = {self._cancelled.popleft() for _ in range(len(self._cancelled))} & self.flight.keys()
         for request in cancelled:
             self.search.cancel(request)
-            self.schedule.cancel(request)
+            self.schedule.leave(request)
         if cancelled:
             self.rows = self.rows.select(~np.isin(self.rows.request, list(cancelled)))
             self.model.retain(self.rows.state)

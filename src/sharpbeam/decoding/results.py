@@ -140,8 +140,9 @@ def hypothesis_answer(vocabulary: Vocabulary, hypothesis: Hypothesis) -> Answer:
     pieces = vocabulary.pieces(ids)
     attention = None if hypothesis.attention is None else tuple(map(tuple, hypothesis.attention.tolist()))
     text = vocabulary.decode(ids)
-    score, log_prob = (None if isnan(value) else value for value in (hypothesis.score, hypothesis.log_prob))
-    return Answer(text, score, log_prob, pieces, hypothesis.token_log_probs, attention)
+    if isnan(hypothesis.score):
+        return Answer(text, None, None, pieces, (), attention)
+    return Answer(text, hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs, attention)
 
 
 def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, length_penalty: float) -> Scored:

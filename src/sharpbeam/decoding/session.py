@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import Condition, Lock, Thread, current_thread, get_ident
+from threading import Condition, Lock, RLock, Thread, current_thread, get_ident
 from typing import Any, Generic
 
 from sharpbeam.decoding.handle import MISSING, Handle, T
@@ -71,8 +71,8 @@ class Session(Generic[T]):
         self._stepping: set[int] = set()  # the threads of workers
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
         self._teams: AbstractContextManager[Sequence[AbstractContextManager[None]]] | None = None  # of the threads
-        self._lock = Lock()
-        self._changed = Condition(self._lock)  # new requests, none left, sealed, or closed
+        self._lock = RLock()
+        self._changed = Condition(self._lock)  # new requests, none left, or closed
         self._opening = Lock()
 
     def __enter__(self) -> Session[T]:
@@ -137,23 +137,26 @@ class Session(Generic[T]):
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
-        settings, terms = request_options(self.options, options, keywords), Glossary.of(glossary)
-        settings = settings if terms is None else for_phrases(settings)
+        settings = request_options(self.options, options, keywords) if options or keywords else self.options
+        terms = Glossary.of(glossary)
+        if terms is not None:
+            settings = for_phrases(settings)
         lane = self._lane(settings)
         inputs = encode_texts(self.loaded, texts, target_prefix, settings, self._numbers, terms)
         if inputs:
             lane.layer.check_languages(inputs[0].direction.languages)
-        handles: list[Handle[T]] = [Handle(self, each, settings.search, priority) for each in inputs]
-        parts = [(handle, each.request, 0) for handle, each in zip(handles, inputs, strict=True) if each.request]
+        handles, parts = list[Handle[T]](), list[tuple[Handle[T], Request, int]]()
+        for each in inputs:
+            handles.append(handle := Handle(self, each, settings.search, priority))
+            if each.request is not None:
+                parts.append((handle, each.request, 0))
+            else:  # an empty text
+                handle._end()
         with self._lock:
             if self._closed or self._sealed:
                 raise InputError(f"the session is {'closed' if self._closed else 'sealed'}; it takes no more requests.")
             self._add(lane, parts, priority)
             self._pending += len(parts)
-        if len(parts) < len(handles):
-            for handle, each in zip(handles, inputs, strict=True):
-                if each.request is None:  # an empty text
-                    handle._end()
         return handles
 
     def prepare(self) -> None:
@@ -167,7 +170,6 @@ class Session(Generic[T]):
             completing = [lane.completion for lane in self._lanes]  # these still get requests
             for lane in self._lanes:
                 lane.queue.final = lane not in completing
-            self._changed.notify_all()
 
     def step(self) -> list[Handle[T]]:
         """Decode one token for every live row in the calling thread; returns the handles that finished.
@@ -272,7 +274,7 @@ class Session(Generic[T]):
         or hold much memory.
         """
         self._sealed = False
-        return not self._pending and all(worker.renew() for worker in self._workers)
+        return not self._pending and all(map(Worker.renew, self._workers))
 
     def _serve(self, number: int, workers: int, team: AbstractContextManager[None]) -> None:
         """Body of a thread of the session."""
@@ -319,7 +321,8 @@ class Session(Generic[T]):
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""
-        options = lane_options(self.options, options)
+        if options is not self.options:
+            options = lane_options(self.options, options)
         with self._opening:  # reading an output layer may take seconds, during which other lanes run
             lane = self._lane_of.get(options)
             if lane is None:
@@ -331,13 +334,15 @@ class Session(Generic[T]):
 
     def _add(self, lane: Lane, parts: list[tuple[Handle[T], Request, int]], priority: int) -> None:
         """Add requests to a queue, each with its handle and the index of its alternative. The lock is held."""
+        requests = []
         for handle, request, part in parts:
+            requests.append(request)
             self._handles[request.index] = handle
             handle._parts[request.index] = (lane, part)
         if lane not in self._lanes:
             many = len(self._lanes) >= MOST_LANES
             self._lanes = (*(old for old in self._lanes if not many or old.queue.unfinished), lane)
-        lane.queue.add([request for _, request, _ in parts], priority)
+        lane.queue.add(requests, priority)
         self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
@@ -354,8 +359,11 @@ class Session(Generic[T]):
                     continue
                 handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
                 if not handle._parts:
+                    handle._complete = True
                     done.append(handle)
-                    self._leave()
+            self._pending -= len(done)
+            if not self._pending:
+                self._changed.notify_all()
         for handle in done:
             handle._end()
         return done
@@ -387,11 +395,6 @@ class Session(Generic[T]):
                 if not lane.queue.cancel(index):
                     for worker in self._workers:
                         worker.cancel(lane, index)
-            if parts:
-                self._leave()
-
-    def _leave(self) -> None:
-        """Count a handle that ended. The lock is held."""
-        self._pending -= 1
-        if not self._pending:
-            self._changed.notify_all()
+            self._pending -= bool(parts)
+            if not self._pending:
+                self._changed.notify_all()

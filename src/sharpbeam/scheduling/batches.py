@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from sharpbeam.scheduling.memory import Memory
 from sharpbeam.scheduling.queue import Fits, RequestQueue
@@ -16,7 +16,7 @@ class FixedBatches:
 
     def __init__(self, queue: RequestQueue, memory: Memory | None = None, fits: Fits | None = None) -> None:
         """A batch holds the requests that `fits` allows, or by default the queue's token budget and `memory`."""
-        self._queue, self._memory, self._fits = queue, memory, fits
+        self._queue, self._memory, self._fits = queue, memory, fits or queue.in_batch(memory)
         self._live: set[int] = set()
 
     @property
@@ -33,8 +33,9 @@ class FixedBatches:
         """A whole batch if nothing is in flight."""
         if self._live:
             return ()
-        entering = self._queue.take(self._fits) if self._fits else self._queue.take_batch(self._memory)
-        self._live.update([request.index for request in entering])
+        entering = self._queue.take(self._fits)
+        for request in entering:
+            self._live.add(request.index)
         if self._memory is not None:
             self._memory.use_requests(sum(len(request.source) for request in entering), len(entering))
         return entering
@@ -45,16 +46,13 @@ class FixedBatches:
 
     def apply(self, result: StepResult) -> Rows:
         """All surviving rows."""
-        if result.finished:
-            self._leave(result.finished)
+        for request in result.finished:
+            self.leave(request)
         return result.rows
 
-    def cancel(self, request: int) -> None:
-        """Drop a request in flight."""
-        self._leave((request,))
-
-    def _leave(self, requests: Collection[int]) -> None:
-        self._live.difference_update(requests)
-        self._queue.leave(len(requests))
+    def leave(self, request: int) -> None:
+        """Record that a request in flight is done or dropped."""
+        self._live.remove(request)
+        self._queue.leave(1)
         if self._memory is not None and not self._live:
             self._memory.use(0, 0)

@@ -37,5 +37,5 @@ class Schedule(Protocol):
         Returns all live rows: those that waited, then those of `result`.
         """
 
-    def cancel(self, request: int) -> None:
-        """Drop a request in flight, between two steps; the caller removes its rows."""
+    def leave(self, request: int) -> None:
+        """Record that a request in flight is done or dropped, between two steps; the caller removes its rows."""

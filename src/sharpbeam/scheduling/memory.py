@@ -11,13 +11,17 @@ from sharpbeam.types import Footprint
 _CANDIDATE = 8 + 4 * 8
 
 
+class Usage:
+    """Memory that all schedules of one worker use together."""
+
+    size = 0.0  # bytes
+
+
 class Memory:
     """Memory of one worker for the requests of one schedule: an estimate, without weights and interpreter."""
 
-    def __init__(
-        self, limit: int | None, footprint: Footprint, most_rows: int, shared: list[Memory] | None = None
-    ) -> None:
-        """At most `limit` bytes (None = no limit), together with all others in `shared`, which this one joins.
+    def __init__(self, limit: int | None, footprint: Footprint, most_rows: int, shared: Usage | None = None) -> None:
+        """At most `limit` bytes (None = no limit), together with all others of the same `shared`.
 
         A request has at most `most_rows` rows.
         """
@@ -25,13 +29,14 @@ class Memory:
         self._row = footprint.row + 2 * most_rows * _CANDIDATE
         self._position = footprint.position
         self._most_rows = most_rows
-        self._shared = [] if shared is None else shared
-        self._shared.append(self)
+        self._shared = shared or Usage()
         self._used = 0.0
 
     def use(self, positions: int, rows: float) -> None:
         """Record current use: source positions and rows in flight."""
-        self._used = positions * self._position + rows * self._row
+        used = positions * self._position + rows * self._row
+        self._shared.size += used - self._used
+        self._used = used
 
     def use_requests(self, positions: int, requests: int) -> None:
         """Record current use, with the most rows that `requests` can take."""
@@ -51,4 +56,4 @@ class Memory:
 
     @property
     def _free(self) -> float:
-        return self._limit - sum(other._used for other in self._shared if other is not self)
+        return self._limit - (self._shared.size - self._used)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sharpbeam.options.decode import ScheduleOptions
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.interface import Schedule
-from sharpbeam.scheduling.memory import Memory
-from sharpbeam.scheduling.queue import RequestQueue, token_budget
+from sharpbeam.scheduling.memory import Memory, Usage
+from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.scheduling.stream import Stream
 from sharpbeam.types import Footprint, Request
 
@@ -29,12 +29,7 @@ class Plan(RequestQueue):
         A request has at most `most_rows` rows.
         """
         self._options, self._most_rows, self._threads, self._footprint = options, most_rows, threads, footprint
-        super().__init__(requests)
-
-    def add(self, requests: Iterable[Request], priority: int = 0) -> None:
-        """Add a group of requests, and set the token budget of a batch by what waits then."""
-        super().add(requests, priority)
-        self.batch_tokens = token_budget(self.tokens, self._options.batch_tokens, self._threads)
+        super().__init__(requests, options.batch_tokens, threads)
 
     @property
     def workers(self) -> int:
@@ -42,7 +37,7 @@ class Plan(RequestQueue):
         most = min(self._threads, len(self))
         return most if self._options.schedule != "batches" else self.batches(most, self._memory(most, None))
 
-    def schedule(self, workers: int = 0, shared: list[Memory] | None = None) -> Schedule:
+    def schedule(self, workers: int = 0, shared: Usage | None = None) -> Schedule:
         """The schedule of one of `workers` workers (0 = the plan's); `shared` is the memory of all its schedules."""
         workers = workers or self.workers
         memory = self._memory(workers, shared)
@@ -50,6 +45,6 @@ class Plan(RequestQueue):
             return FixedBatches(self, memory)
         return Stream(self, self._options, self._most_rows, workers, memory)
 
-    def _memory(self, workers: int, shared: list[Memory] | None) -> Memory | None:
+    def _memory(self, workers: int, shared: Usage | None) -> Memory | None:
         limit = self._options.max_memory
         return Memory(limit // max(workers, 1), self._footprint, self._most_rows, shared) if limit is not None else None

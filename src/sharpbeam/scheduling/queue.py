@@ -36,9 +36,12 @@ class RequestQueue:
     so that workers stop together. Requests of one length keep their order.
     """
 
-    def __init__(self, requests: Iterable[Request] = (), batch_tokens: int = MOST_TOKENS) -> None:
-        self.batch_tokens = batch_tokens
-        """Of a batch: the longest source x the number of requests; a longer request is alone."""
+    def __init__(self, requests: Iterable[Request] = (), batch_tokens: int = 0, workers: int = 1) -> None:
+        """`batch_tokens` of a batch: the longest source x the number of requests; a longer request is alone.
+
+        0 is a share for each of `workers` of what waits (`token_budget`).
+        """
+        self._batch_tokens, self._workers = batch_tokens, workers
         self.final = True
         """Whether no more requests will be added."""
         self.tokens = 0
@@ -49,21 +52,17 @@ class RequestQueue:
         self._waiting: dict[int, int] = {}  # source tokens of each request
         self._groups = self._added = 0
         self._lock = Lock()
-        self._closed = False
+        self.closed = False
+        """Whether the run was called off."""
         self.add(requests)
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the run was called off."""
-        return self._closed
-
     def add(self, requests: Iterable[Request], priority: int = 0) -> None:
         """Add a group of requests; a closed queue ignores them."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 return
             for request in requests:
                 size = len(request.source)
@@ -73,6 +72,7 @@ class RequestQueue:
                 self.tokens += size
                 self.unfinished += 1
             self._groups += 1
+            self._budget = token_budget(self.tokens, self._batch_tokens, self._workers)
 
     def cancel(self, index: int) -> bool:
         """Remove a request; False if it does not wait here."""
@@ -94,7 +94,7 @@ class RequestQueue:
 
     def take_batch(self, memory: Memory | None = None) -> list[Request]:
         """Remove and return the next batch, which fits into `memory` or is one request; empty if no request waits."""
-        return self.take(self._in_batch(memory))
+        return self.take(self.in_batch(memory))
 
     def leave(self, requests: int) -> None:
         """Record that `requests` requests in flight are done or cancelled."""
@@ -105,22 +105,24 @@ class RequestQueue:
         """The number of batches that wait, at most `most`."""
         with self._lock:
             heap, count = self._heap.copy(), 0
-            while count < most and self._take(heap, self._in_batch(memory)):
+            while count < most and self._take(heap, self.in_batch(memory)):
                 count += 1
             return count
 
     def close(self) -> None:
         """Cancel the run: nothing waits any more, and requests in flight are dropped at the next step."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._heap.clear()
             self._waiting.clear()
             self.tokens = 0
 
-    def _in_batch(self, memory: Memory | None) -> Fits:
+    def in_batch(self, memory: Memory | None) -> Fits:
+        """The rule of a batch: one request, or as many as the token budget and `memory` allow."""
+
         def fits(requests: int, positions: int, longest: int) -> bool:
             fits = memory is None or memory.fits_requests(positions, requests)
-            return requests == 1 or (longest * requests <= self.batch_tokens and fits)
+            return requests == 1 or (longest * requests <= self._budget and fits)
 
         return fits
 

@@ -102,9 +102,6 @@ class Stream:
     def select(self, rows: Rows) -> Rows:
         """The rows that the schedule puts first."""
         self._paused = Rows.empty()
-        if not len(rows):  # of a request that takes all its steps at once
-            self._limited = False
-            return rows
         self._step += 1
         options, requests = self._options, len(self._flight)
         cap = options.max_step_rows
@@ -128,17 +125,15 @@ class Stream:
 
     def apply(self, result: StepResult) -> Rows:
         """The rows that waited, then the surviving ones."""
-        if result.finished:
-            for index in result.finished:
-                self._positions -= self._flight.pop(index).positions
-            self._done += len(result.finished)
-            self._queue.leave(len(result.finished))
         self._live = len(self._paused) + len(result.rows)
+        self._done += len(result.finished)
+        for request in result.finished:
+            self.leave(request)
         self._note()
         return self._paused.extend(result.rows) if len(self._paused) else result.rows
 
-    def cancel(self, request: int) -> None:
-        """Drop a request in flight."""
+    def leave(self, request: int) -> None:
+        """Record that a request in flight is done or dropped."""
         self._positions -= self._flight.pop(request).positions
         self._queue.leave(1)
         self._note()

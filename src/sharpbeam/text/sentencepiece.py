@@ -52,11 +52,11 @@ class SentencePieceVocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""
-        return list(self._processor.EncodeAsIds(text.replace("\0", " ")))
+        return list(self._processor.Encode(text.replace("\0", " "), out_type=int))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos and pad are silent."""
-        return str(self._processor.DecodeIds([int(i) for i in ids]))
+        return str(self._processor.Decode(list(map(int, ids))))
 
     def piece(self, token: int) -> str:
         """The piece of one id."""

@@ -126,7 +126,7 @@ def test_the_next_batch_enters_when_all_of_the_last_are_done() -> None:
     schedule.apply(StepResult(rows(), {1: []}))
     assert schedule.busy
     assert schedule.refill() == second
-    schedule.cancel(2)
+    schedule.leave(2)
     assert not schedule.busy and schedule.refill() == []
 
 

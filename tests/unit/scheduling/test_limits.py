@@ -14,7 +14,7 @@ from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.interface import Schedule
-from sharpbeam.scheduling.memory import Memory
+from sharpbeam.scheduling.memory import Memory, Usage
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
@@ -132,7 +132,7 @@ def test_batches_end_where_memory_does() -> None:
 
 
 def test_schedules_of_one_worker_share_its_memory() -> None:
-    shared: list[Memory] = []
+    shared = Usage()
     one, other = (Memory(10_000, FOOTPRINT, BEAM, shared) for _ in range(2))
     assert other.fits(100, 0)
     one.use(60, 0)
