@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import random
 import threading
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.toys import ToyLayer, ToyModel, toy_loaded, toy_requests, toy_texts
+from support.toys import SESSION, ToyLayer, ToyModel, texts_of, toy_loaded, toy_session
 
 from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Partial, Translator
 from sharpbeam.decoding.handle import Handle
@@ -23,25 +22,13 @@ from sharpbeam.search.native import NativeSearch
 from sharpbeam.types import Floats, TopK
 
 REQUESTS = 1000
-OPTIONS = {"beam_size": 3, "num_hypotheses": 2, "max_length": 8}
-Some = Session[Any]
-
-
-def toy_session(seed: int = 1, threads: int = 1, layer: type[ToyLayer] = ToyLayer, **options: Any) -> Some:
-    model = ToyModel(seed, eos_bias=1.0)
-    loaded = toy_loaded(model, layer(*model.output()), threads)
-    return Session(loaded, DecodeOptions.of(**{"schedule": "stream", "refill_at": 0.9, **OPTIONS, **options}))
-
-
-def texts_of(count: int, seed: int = 1) -> list[str]:
-    return [text for text in toy_texts(toy_requests(2 * count, seed)) if text][:count]
 
 
 @pytest.fixture(scope="module", params=[("float32", "exact"), ("int8", "scan")], ids="-".join)
 def batch(request: pytest.FixtureRequest, tiny_model: Path, sentences: list[str]) -> tuple[Translator, list[str], Any]:
     """A translator, 1,000 texts, and their translations as one batch."""
     compute_type, output_layer = request.param
-    translator = Translator(tiny_model, threads=2, compute_type=compute_type, output_layer=output_layer, **OPTIONS)
+    translator = Translator(tiny_model, threads=2, compute_type=compute_type, output_layer=output_layer, **SESSION)
     draw = random.Random(1)
     texts = [" ".join(draw.choice(sentences).split()[: draw.randint(1, 6)]) for _ in range(REQUESTS)]
     return translator, texts, translator.translate(texts)
@@ -50,7 +37,7 @@ def batch(request: pytest.FixtureRequest, tiny_model: Path, sentences: list[str]
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "batches"}, {"schedule": "stream-shortest", "max_rows": 40}])
 def test_requests_at_random_times_some_cancelled_have_the_answers_of_one_batch(batch, workers, schedule) -> None:
-    translator, texts, wanted = batch
+    translator, texts, expected = batch
     draw = random.Random(workers)
     handles: list[tuple[int, Handle[Any]]] = []
     order = draw.sample(range(REQUESTS), REQUESTS)
@@ -84,27 +71,27 @@ def test_requests_at_random_times_some_cancelled_have_the_answers_of_one_batch(b
     assert 10 < len(cancelled) < REQUESTS / 2
     for place, handle in handles:
         if not handle.cancelled():
-            assert handle.result() == wanted[place]
+            assert handle.result() == expected[place]
     with pytest.raises(RequestCancelledError, match="was cancelled"):
         cancelled[0].result()
 
 
 def test_requests_enter_between_the_steps_of_others(batch) -> None:
-    translator, texts, wanted = batch
+    translator, texts, expected = batch
     with translator.session() as session:
-        handles, done, most = [], list[Handle[Any]](), 0
+        handles, finished, most = [], list[Handle[Any]](), 0
         for place in range(40):
             handles.append(session.submit(texts[place]))
-            done += session.step()
+            finished += session.step()
             most = max(most, session.live)
             assert session.pending == session.live + session.waiting
         assert most > 3
         while session.pending:
-            done += session.step()
+            finished += session.step()
         assert session.step() == []
-    assert [handle.result() for handle in handles] == wanted[:40]
-    assert set(done) == set(handles) and len(done) == 40
-    assert done != handles  # short ones are done before long ones that came earlier
+    assert [handle.result() for handle in handles] == expected[:40]
+    assert set(finished) == set(handles) and len(finished) == 40
+    assert finished != handles  # short ones are finished before long ones that came earlier
 
 
 def test_a_prepared_session_reads_no_layer_for_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +105,7 @@ def test_a_prepared_session_reads_no_layer_for_its_first_request(monkeypatch: py
 
 
 def test_a_session_takes_one_step_at_a_time_unless_it_is_sealed(batch) -> None:
-    translator, texts, wanted = batch
+    translator, texts, expected = batch
     steps = []
     for sealed in (False, True):
         with translator.session() as session:
@@ -131,7 +118,7 @@ def test_a_session_takes_one_step_at_a_time_unless_it_is_sealed(batch) -> None:
             while not handle.done():
                 session.step()
                 count += 1
-            assert handle.result() == wanted[0]
+            assert handle.result() == expected[0]
             steps.append(count)
             assert session.work.steps >= count
     assert steps[0] > steps[1] == 1
@@ -155,11 +142,11 @@ def test_requests_with_different_options_are_decoded_together(batch) -> None:
         session.step()
         assert session.live > 6  # of several lanes
         assert len(list(session.run())) == 6 * len(kinds)
-        for kind, found in zip(kinds, handles, strict=True):
+        for kind, own in zip(kinds, handles, strict=True):
             alone = translator.translate(texts[:6], **kind)
-            assert [handle.result() for handle in found] == alone, kind
-        assert len({str([handle.result() for handle in found]) for found in handles}) >= len(kinds) - 1
-        whole = session.submit(texts[0], options=DecodeOptions.of(**OPTIONS, output_layer="exact"))
+            assert [handle.result() for handle in own] == alone, kind
+        assert len({str([handle.result() for handle in own]) for own in handles}) >= len(kinds) - 1
+        whole = session.submit(texts[0], options=DecodeOptions.of(**SESSION, output_layer="exact"))
         list(session.run())
         assert whole.result().hypotheses[0].tokens == translator.translate(texts[:1], output_layer="exact")[0].tokens
 
@@ -175,33 +162,6 @@ def test_many_kinds_of_options_are_forgotten_when_they_are_done() -> None:
         again = session.submit(texts[0], length_penalty=0.0)
         list(session.run())
         assert again.result().score == again.result().hypotheses[0].log_prob
-
-
-def test_a_cancelled_request_frees_its_rows_at_the_next_step() -> None:
-    session = toy_session()
-    handles = session.submit_all(texts_of(20))
-    session.step()
-    model = session.loaded.model.opened[0]
-    assert session.live == len(model.sources) == 20
-    for handle in handles[:12]:
-        assert handle.cancel() and handle.cancel() and handle.done() and handle.cancelled()
-    assert session.pending == 8
-    session.step()
-    assert session.live == len(model.sources) == 8
-    assert len(list(session.run())) == 8
-    assert model.sources == {} and model.states == {}
-    assert not handles[-1].cancel()  # it is done
-    session.close()
-
-
-def test_a_waiting_request_can_be_cancelled_and_higher_priority_enters_first() -> None:
-    session = toy_session(max_rows=3)
-    first = session.submit(texts_of(1)[0])
-    session.step()
-    low, gone, high = (session.submit(text, priority=p) for text, p in zip(texts_of(3), (0, 5, 1), strict=True))
-    assert session.waiting == 3 and gone.cancel() and session.waiting == 2
-    assert list(session.run()) == [first, high, low]
-    session.close()
 
 
 def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None:
@@ -224,53 +184,29 @@ def test_what_there_is_of_an_answer_can_be_seen_before_it_is_done(batch) -> None
                 kept[handle] = [*kept.get(handle, []), seen]
     grew = [len(seen[-1].text) > len(seen[0].text) for seen in kept.values() if len(seen) > 2]
     assert before > 0 and grew and all(grew)
-    found = [(seen[-1].hypotheses, handle.result().hypotheses) for handle, seen in kept.items()]
-    stayed = [early[0] in final for early, final in found if early]
+    answers = [(seen[-1].hypotheses, handle.result().hypotheses) for handle, seen in kept.items()]
+    stayed = [early[0] in final for early, final in answers if early]
     assert sum(stayed) > len(stayed) / 2  # what is finished early is mostly an answer, with its final score
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_request_alone_takes_all_its_steps_in_one_call(tiny_model, sentences, beam_size, monkeypatch) -> None:
     translator = Translator(tiny_model, beam_size=beam_size)
-    (wanted,) = translator.translate(sentences[:1])
+    (expected,) = translator.translate(sentences[:1])
     calls: list[str] = []
     for name in ("step", "decode"):
         method = getattr(NativeSearch, name)
-        counted = lambda *given, name=name, method=method: (calls.append(name), method(*given))[1]  # noqa: E731
+        counted = lambda *inputs, name=name, method=method: (calls.append(name), method(*inputs))[1]  # noqa: E731
         monkeypatch.setattr(NativeSearch, name, counted)
     with translator.session() as session:
-        assert session.submit(sentences[0]).result() == wanted
+        assert session.submit(sentences[0]).result() == expected
         assert calls == ["decode"] and session.live == session.pending == 0
         first, second = session.submit_all(sentences[:2])
-        assert first.result() == wanted and "step" in calls  # in company every step is one call
+        assert first.result() == expected and "step" in calls  # in company every step is one call
         assert second.result() == translator.translate(sentences[1:2])[0]
         third = session.submit(sentences[0])
         session.step()
-        assert third.partial().text != "" and third.result() == wanted
-
-
-def test_part_of_samples_is_their_own(tiny_model, sentences) -> None:
-    with Translator(tiny_model).session(sampling=True, seed=1, num_hypotheses=2, max_length=30) as session:
-        session.submit(sentences[0])
-        session.step()
-        session.step()
-        later = session.submit(sentences[1])
-        session.step()
-        while not later.done():
-            seen = later.partial()
-            session.step()
-            assert all(one in later.result().hypotheses for one in seen.hypotheses) if later.done() else True
-        assert later.result().text == session.submit(sentences[1]).result().text
-
-
-def test_looking_at_a_request_waits_for_no_more_than_a_step() -> None:
-    with toy_session(max_length=2000, min_length=1990) as session:
-        session.start(1)
-        handle = session.submit(texts_of(1)[0])
-        lengths = set()
-        while not handle.done():
-            lengths.add(len(handle.partial().text))
-        assert len(lengths) > 2  # of some 2,000 steps
+        assert third.partial().text != "" and third.result() == expected
 
 
 def test_closing_cancels_what_is_not_done() -> None:
@@ -299,109 +235,16 @@ def test_an_error_ends_the_requests_it_concerns_and_no_others() -> None:
     others = session.submit_all(texts_of(8), beam_size=1, num_hypotheses=1)
     session.step()
     failing = session.submit_all(texts_of(7))  # 7 rows in their first step
-    done = session.step()
-    assert set(failing) <= set(done)
+    finished = session.step()
+    assert set(failing) <= set(finished)
     for handle in failing:
         with pytest.raises(ModelError, match="NaN"):
             handle.result()
         assert isinstance(handle.exception(), ModelError)
     later = session.submit_all(texts_of(2))
-    assert {*others, *later} == set(session.run()) | set(done) - set(failing)
+    assert {*others, *later} == set(session.run()) | set(finished) - set(failing)
     assert all(handle.exception() is None for handle in (*others, *later))
     session.close()
-
-
-def test_threads_of_a_session_end_with_it_and_none_waits_for_ever() -> None:
-    session = toy_session(threads=3)
-    session.start()
-    ours = [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
-    assert len(ours) == 3
-    handles = session.submit_all(texts_of(50))
-    assert len([handle.result(timeout=30) for handle in handles]) == 50
-    told: list[Any] = []
-    last = session.submit(texts_of(1)[0])
-    last.add_done_callback(told.append)
-    last.result(timeout=30)
-    with pytest.raises(InputError, match="started already"):
-        session.start()
-    session.close()
-    assert not any(t.is_alive() for t in ours) and told == [last]
-    idle = toy_session()
-    with pytest.raises(TimeoutError):
-        idle.submit("3 4").result(timeout=0)
-    idle.close()
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_waiting_for_an_answer_takes_the_steps(threads: int) -> None:
-    with toy_session() as session:
-        wanted = [handle.text for handle in session.submit_all(texts_of(200))]
-        list(session.run())
-    with toy_session(threads=threads, max_rows=4) as session:
-        handles = session.submit_all(texts_of(200))
-        longest = sorted(handles, key=lambda handle: len(handle.text))  # the last of them enter first
-        assert longest[-1].result().source == longest[-1].text
-        assert longest[-3].exception() is None and session.pending
-        first, *others = [handle for handle in handles if not handle.done()]
-        run = session.run()
-        found = [next(run)]
-        waited = next(handle for handle in (first, *others) if not handle.done())
-        assert waited.result().source == waited.text  # the iterator is paused here, and takes no steps
-        found += run
-        assert {*found} == {first, *others} and len(found) == 1 + len(others), "each is yielded once"
-        assert [handle.result().source for handle in handles] == wanted
-        with pytest.raises(TimeoutError):
-            session.submit("3 4").result(timeout=0)
-
-
-def test_a_callback_may_submit_and_step() -> None:
-    with toy_session() as session:
-        texts, more = texts_of(3), list[Handle[Any]]()
-
-        def follow(done: Any) -> None:
-            if len(more) < 5:
-                more.append(session.submit(texts[len(more) % 3]))
-                more[-1].add_done_callback(follow)
-                session.step()
-
-        session.submit(texts[0]).add_done_callback(follow)
-        found = list(session.run())
-        assert len(more) == 5 and all(handle.done() for handle in more) and len(found) <= 6
-
-
-@pytest.mark.parametrize("started", [True, False])
-def test_a_callback_cannot_wait_for_what_its_thread_would_decode(started: bool) -> None:
-    with toy_session(threads=1 if started else 2, max_rows=1) as session:
-        texts, said = texts_of(8), list[str]()
-
-        def wait(done: Any) -> None:
-            for handle in handles:
-                if not handle.done():
-                    with pytest.raises(InputError) as error:
-                        handle.result()
-                    said.append(str(error.value))
-            assert done.result().source == done.text
-
-        handles = session.submit_all(texts)
-        handles[-1].add_done_callback(wait)
-        handles[0].add_done_callback(wait)
-        if started:
-            session.start()
-        else:
-            list(session.run())
-        assert [handle.result(timeout=30).source for handle in handles] == texts
-        assert said and all("is waited for in a callback" in each for each in said)
-
-
-def test_asyncio_may_wait_for_a_handle() -> None:
-    async def ask(session: Some) -> list[Any]:
-        handles = session.submit_all(texts_of(5))
-        return await asyncio.gather(*(asyncio.wrap_future(handle) for handle in handles))
-
-    with toy_session() as session:
-        session.start()
-        found = asyncio.run(ask(session))
-        assert [answer.source for answer in found] == texts_of(5)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -420,7 +263,7 @@ def test_closing_a_run_early_leaves_the_session_usable(threads: int) -> None:
 def test_memory_bounds_all_lanes_of_a_session_together() -> None:
     model = ToyModel(1, eos_bias=1.0)
     loaded = toy_loaded(model, ToyLayer(*model.output()), row=1000)
-    options = {"schedule": "stream", "refill_at": 0.9, "max_memory": 40_000, "max_rows": 500, **OPTIONS}
+    options = {"schedule": "stream", "refill_at": 0.9, "max_memory": 40_000, "max_rows": 500, **SESSION}
     with Session[Any](loaded, DecodeOptions.of(**options)) as session:
         handles = [session.submit(text, length_penalty=p) for text in texts_of(20) for p in (0.5, 1.0, 2.0)]
         most = 0
@@ -435,7 +278,7 @@ def test_memory_bounds_all_lanes_of_a_session_together() -> None:
 
 def test_what_cannot_be_decoded_is_refused_at_once() -> None:
     with toy_session() as session:
-        for wrong, said in (
+        for wrong, message in (
             ({"beam_sise": 3}, "unknown option 'beam_sise'. Did you mean 'beam_size'"),
             ({"schedule": "batches"}, "schedule is 'batches'; it must be set for the session"),
             ({"beam_size": [3]}, "beam_size is"),
@@ -443,7 +286,7 @@ def test_what_cannot_be_decoded_is_refused_at_once() -> None:
             ({"options": DecodeOptions(), "beam_size": 0}, "beam_size is 0"),
             ({"source_language": "xx"}, "one direction only"),
         ):
-            with pytest.raises(OptionError, match=said):
+            with pytest.raises(OptionError, match=message):
                 session.submit("3 4", **wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="give a list"):
             session.submit_all("3 4")
