@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
     from sharpbeam.api.scorer import Scorer
     from sharpbeam.api.translator import Translator
-    from sharpbeam.convert.conversion import convert_model, export_model
+    from sharpbeam.convert.conversion import convert_model
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sharpbeam.jobs.translate_file import translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
     from sharpbeam.output_layers.registry import register_output_layer
-    from sharpbeam.report.compare import compare
-    from sharpbeam.report.head_report import head_report
-    from sharpbeam.report.layer import layer_report
     from sharpbeam.report.profile import profile
     from sharpbeam.report.tune import tune
     from sharpbeam.search.registry import register_search
@@ -58,14 +55,10 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
-    "compare",
     "convert_model",
-    "export_model",
     "fit_head",
     "fit_layer",
     "fit_model_head",
-    "head_report",
-    "layer_report",
     "profile",
     "register_output_layer",
     "register_search",
@@ -78,7 +71,7 @@ _NAMES = {  # of each module, those that are public here
     "api.head": "Head",
     "api.scorer": "Scorer",
     "api.translator": "Translator",
-    "convert.conversion": "convert_model export_model",
+    "convert.conversion": "convert_model",
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",
@@ -89,9 +82,6 @@ _NAMES = {  # of each module, those that are public here
     "jobs.translate_file": "translate_file",
     "options.decode": "DecodeOptions MachineOptions",
     "output_layers.registry": "register_output_layer",
-    "report.compare": "compare",
-    "report.head_report": "head_report",
-    "report.layer": "layer_report",
     "report.profile": "profile",
     "report.tune": "tune",
     "search.registry": "register_search",

@@ -15,7 +15,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Serve it": ("serve",),
     "Get a model": ("convert", "train", "info"),
     "Make it faster": ("tune", "fit"),
-    "Measure it": ("evaluate", "compare", "profile", "trace", "report"),
+    "Measure it": ("evaluate", "profile", "trace"),
 }
 
 app = typer.Typer(

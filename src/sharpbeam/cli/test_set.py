@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.text.lines import check_readable, read_all
+from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import column_pairs, file_pairs
 
 Source = Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")]
@@ -19,19 +19,14 @@ TargetColumn = Annotated[int, typer.Option(min=0, help="Column of the reference 
 
 
 def read_test_set(
-    source: Path | None, reference: Path | None, tsv: Path | None, columns: tuple[int, int], *, partial: bool = False
+    source: Path | None, reference: Path | None, tsv: Path | None, columns: tuple[int, int]
 ) -> tuple[list[str], list[str]]:
-    """Sources and references; with `partial` one side, or both, may be missing, and is empty.
-
-    Raises OptionError for other combinations, InputError for text that cannot be read, or is empty.
-    """
+    """Sources and references; raises OptionError for one without the other, InputError for text that is empty."""
     check_readable([path for path in (source, reference, tsv) if path])
     if tsv and not source and not reference:
         pairs = list(column_pairs(tsv, *columns))
     elif source and reference and not tsv:
         pairs = list(file_pairs(source, reference))
-    elif partial and not tsv:
-        return list(read_all([source])) if source else [], list(read_all([reference])) if reference else []
     else:
         raise OptionError("give either --source FILE and --reference FILE, or --tsv FILE.")
     if not pairs:

@@ -1,4 +1,4 @@
-"""Convert models of other programs to model folders, and model folders to Hugging Face's MarianMT."""
+"""Convert models of other programs to model folders."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
-from sharpbeam.decoding.loading import find_model
 from sharpbeam.errors import ModelError, OutputError
 from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder
@@ -56,24 +54,13 @@ def convert_model(
     require(quantization in allowed, "quantization", quantization, " or ".join(allowed))
     spm = (source_spm and Path(source_spm)) or None, (target_spm and Path(target_spm)) or None
     check_readable([path for path in spm if path is not None])
-    _check_output(folder, Path(name), "format_version", overwrite)
+    _check_output(folder, Path(name), overwrite)
     model = read_model(name, spm[0], spm[1], source_eos)
     if quantization != "auto":
         tensors = {name: _stored(name, tensor, quantization) for name, tensor in model.tensors.items()}
         model = replace(model, tensors=tensors)
     model.save(folder, folder.resolve().name)
     return Conversion(folder, model.summary, model.notes)
-
-
-def export_model(model: str | Path, output: str | Path, *, overwrite: bool = False) -> Conversion:
-    """Write the transformer `model`, a model folder, as MarianMT of Hugging Face to `output`.
-
-    Raises ModelError, by the fact's name, for a model that it cannot express, and OutputError as `convert_model`.
-    """
-    folder = Path(output)
-    _check_output(folder, Path(model), "model_type", overwrite)
-    export_hugging_face(find_model(model), folder)
-    return Conversion(folder, "MarianMT of Hugging Face, for transformers' AutoModelForSeq2SeqLM and AutoTokenizer")
 
 
 def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:
@@ -84,25 +71,20 @@ def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:
     return Int8Matrix.quantized(values(tensor)) if is_matrix else tensor
 
 
-def _check_output(output: Path, source: Path, kind: str, overwrite: bool) -> None:
-    """Raise OutputError if `output` cannot be made, or must not be replaced, before the model is read.
-
-    Only a folder of the same kind is replaced: one whose config.json has the key `kind`.
-    """
+def _check_output(output: Path, source: Path, overwrite: bool) -> None:
+    """Raise OutputError if `output` cannot be made, or must not be replaced, before the model is read."""
     if not output.exists():
         check_folder(output.absolute().parent, str(output), "another name")
-    elif not _has_key(output, kind):
-        raise OutputError(
-            f"{output} is there and is no model folder of the kind to write, so it stays; give another name."
-        )
+    elif not _is_model_folder(output):
+        raise OutputError(f"{output} is there and is no model folder of Sharpbeam, so it stays; give another name.")
     elif source.resolve().is_relative_to(output.resolve()):
         raise OutputError(f"{output} holds {source}, which is to be converted; give another name.")
     elif not overwrite:
         raise OutputError(f"{output} is there already; give another name, or --overwrite to replace it.")
 
 
-def _has_key(folder: Path, name: str) -> bool:
+def _is_model_folder(folder: Path) -> bool:
     try:
-        return name in read_json(folder / "config.json")
+        return "format_version" in read_json(folder / "config.json")
     except ModelError:
         return False

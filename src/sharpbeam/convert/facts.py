@@ -19,10 +19,6 @@ class Facts:
         self.path = path
         self._values = {**(defaults or {}), **values}
 
-    def with_defaults(self, defaults: Mapping[str, Any]) -> Facts:
-        """The same facts, with more `defaults`."""
-        return Facts(self.path, self._values, defaults)
-
     def get(self, name: str) -> Any:
         """The value of any type; None if it is left out."""
         return self._values.get(name)

@@ -9,7 +9,6 @@ from typing import Any
 
 from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build
@@ -24,7 +23,7 @@ class ForeignModel:
     """All that a model folder needs."""
 
     origin: str  # the format it came from, human-readable
-    config: TransformerConfig | GruConfig
+    config: TransformerConfig
     tensors: Mapping[str, Tensor]
     source: PieceVocabulary
     target: PieceVocabulary
@@ -42,11 +41,8 @@ class ForeignModel:
             else f"{len(self.source)} and {len(self.target)} tokens"
         )
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
-        if isinstance(c, GruConfig):
-            layers = f"{c.encoder_layers}+{1 if c.top == 'none' else 2} recurrent layers of width {c.decoder_dim}"
-        else:
-            layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
-        count = len(c.languages) if isinstance(c, TransformerConfig) else 0
+        layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
+        count = len(c.languages)
         languages = f", {count} language{'s' * (count > 1)}" if count else ""
         own = "".join(f", {name}={value}" for name, value in self.decoding.items())
         shortlist = ", with its shortlist" if self.shortlist else ""

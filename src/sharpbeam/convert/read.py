@@ -11,7 +11,6 @@ from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
 from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
 from sharpbeam.convert.readers.marian import read_marian
-from sharpbeam.convert.readers.open_nmt import read_open_nmt
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.json import read_json
 
@@ -37,9 +36,7 @@ def read_model(
     if path.is_dir() and (path / "config.json").is_file():
         facts = read_json(path / "config.json")
         if "format_version" in facts and "architecture" in facts:
-            raise InputError(
-                f"{path} is a model of Sharpbeam already; use it as it is, or export it with --to hugging-face."
-            )
+            raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
         if "model_type" in facts:
             refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
             return read_hugging_face(path)
@@ -49,21 +46,18 @@ def read_model(
     inside = _models_in(path) if path.is_dir() else [path]
     if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
-    if len(inside) == 1 and inside[0].suffix == ".pt":
-        return read_open_nmt(inside[0], source_spm, target_spm)
     if len(inside) > 1:
         raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
     raise ModelError(
         f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian or "
-        "Bergamot, its options (.yml) or its folder, a checkpoint (.pt) of OpenNMT-py, or a folder of Hugging Face "
-        f"with a config.json of model_type {', '.join(FAMILIES)}."
+        "Bergamot, its options (.yml) or its folder, or a folder of Hugging Face with a config.json "
+        f"of model_type {', '.join(FAMILIES)}."
     )
 
 
 def _models_in(folder: Path) -> list[Path]:
-    """The models of Marian and OpenNMT-py in a folder, without the state of its optimizer that Marian writes there."""
-    models = [one for end in ("*.npz", "*.pt") for one in sorted(folder.glob(end))]
-    models += filter(is_marian_file, sorted(folder.glob("*.bin")))
+    """The models of Marian in a folder, without the state of its optimizer that Marian writes there."""
+    models = [*sorted(folder.glob("*.npz")), *filter(is_marian_file, sorted(folder.glob("*.bin")))]
     return [one for one in models if not one.name.endswith(".optimizer.npz")]
 
 

@@ -45,19 +45,6 @@ def fit_model_head(
     `vectors` below 100, OutputError for a folder that cannot be written.
     """
     require(vectors >= LEAST, "vectors", vectors, f"{LEAST} or more")
-    matrix, offset, samples = model_vectors(model, tokenizer, text, vectors, progress)
-    preview = find_preview(matrix, offset, samples)
-    FolderArtifacts(new_folder(folder), matrix, offset).save("preview", preview, {})
-    return preview
-
-
-def model_vectors(
-    model: Any, tokenizer: Any, text: str | Path | Iterable[str], vectors: int, progress: Listener | None
-) -> tuple[Floats, Floats, Floats]:
-    """The output matrix [V, D] of a Hugging Face model, its bias [V], and at most `vectors` hidden vectors [N, D].
-
-    Raises what `fit_model_head` says of the model and the text.
-    """
     layer = output_linear(model)
     added = added_to_logits(model, layer)
     bias = None if layer.bias is None else layer.bias.detach().float().numpy()
@@ -67,7 +54,9 @@ def model_vectors(
     samples = _collected(model, layer, tokenizer, lines, vectors, Reporter(progress))
     if len(samples) < LEAST:
         raise InputError(f"text gives {len(samples)} hidden vectors; give a longer one, of at least {LEAST} tokens.")
-    return matrix, offset, samples
+    preview = find_preview(matrix, offset, samples)
+    FolderArtifacts(new_folder(folder), matrix, offset).save("preview", preview, {})
+    return preview
 
 
 def _collected(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,10 +18,6 @@ class Best:
     logit: Tensor  # [R, k] float32
     token: Tensor  # [R, k] int32
     log_sum: Tensor  # [R] float32
-
-    def narrowed(self, k: int) -> Best:
-        """The k best of them."""
-        return replace(self, logit=self.logit[:, :k], token=self.token[:, :k])
 
     @classmethod
     def empty(cls, rows: int, k: int, device: torch.device) -> Best:

@@ -49,15 +49,11 @@ class Kernels:
         if device.type == "cuda":
             from sharpbeam.gpu.kernels import attention, launch, union
 
-            modules: tuple[Any, ...] = (launch, launch, union, union, attention)
+            modules: tuple[Any, ...] = (launch, union, attention)
         else:
             from sharpbeam.gpu import plain
 
-            modules = (plain,) * 5
-        names = ("best_tokens", "best_of_sets", "union_of_sets", "marked", "attend_cells")
-        functions = [getattr(module, name) for name, module in zip(names, modules, strict=True)]
-        self.best_tokens: Callable[..., Best] = functions[0]
-        self.best_of_sets: Callable[..., Best] = functions[1]
-        self.union_of_sets: Callable[..., IndexList] = functions[2]
-        self.marked: Callable[..., IndexList] = functions[3]
-        self.attend_cells: Callable[..., Tensor] = functions[4]
+            modules = (plain,) * 3
+        self.best_tokens: Callable[..., Best] = modules[0].best_tokens
+        self.union_of_sets: Callable[..., IndexList] = modules[1].union_of_sets
+        self.attend_cells: Callable[..., Tensor] = modules[2].attend_cells

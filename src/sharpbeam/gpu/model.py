@@ -16,7 +16,6 @@ from sharpbeam.errors import OptionError
 from sharpbeam.gpu.checks import check_admit, check_requests, check_rows
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
 from sharpbeam.gpu.layers import DeviceLayer
-from sharpbeam.gpu.recurrent import RecurrentStep
 from sharpbeam.gpu.transformer import TransformerStep
 from sharpbeam.gpu.vectors import WIDTH, Vectors
 from sharpbeam.models.interface import Attending
@@ -36,13 +35,11 @@ class DeviceModel:
     ) -> None:
         """Copy `tensors` (float32, names and shapes as `tensor_shapes`) to the device as `compute_type`.
 
-        Raises ModelError where they do not fit, OptionError for a family or a number type that is not there.
+        Raises ModelError where they do not fit, OptionError for other models than transformers.
         """
         architecture = architecture_of(config)
-        if architecture.task != "translation":
-            raise OptionError(f"device: {architecture.name} models are not there on a GPU yet; leave the option out.")
-        if compute_type != "float32" and not isinstance(config, TransformerConfig):
-            raise OptionError(f"compute_type is {compute_type!r}; it must be float32 for {architecture.name} on a GPU.")
+        if not isinstance(config, TransformerConfig):
+            raise OptionError(f"device: {architecture.name} models are not there on a GPU; leave the option out.")
         architecture.check_shapes(config, {name: tensor.shape for name, tensor in tensors.items()})
         self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
         self.device, self.dtype = device, DTYPES[compute_type]
@@ -57,7 +54,7 @@ class DeviceModel:
         self.vectors = Vectors(device, self.dtype, config.hidden_dim)
         self.exact = DeviceLayer(*self._output, self.vectors, device, self.dtype)
         """The output layer of all tokens."""
-        self.stepper = self._stepper()
+        self.stepper = TransformerStep(self.module, device, self.dtype)
         self.graphs = device.type == "cuda" and self.stepper.graphs
         """Whether steps are captured as CUDA graphs."""
         self._idle: list[_Pools] = []
@@ -73,11 +70,6 @@ class DeviceModel:
         weakref.finalize(run, self._take_back, self._idle, pools).atexit = False
         return run
 
-    def _stepper(self) -> TransformerStep | RecurrentStep:
-        if isinstance(self.config, TransformerConfig):
-            return TransformerStep(self.module, self.device, self.dtype)
-        return RecurrentStep(self.module, self.device)
-
     @staticmethod
     def _take_back(idle: list[_Pools], pools: _Pools) -> None:
         pools.clear()
@@ -87,7 +79,7 @@ class DeviceModel:
 class _Pools:
     """The memory of a decoding run on the device, and the graphs captured over it."""
 
-    def __init__(self, stepper: TransformerStep | RecurrentStep) -> None:
+    def __init__(self, stepper: TransformerStep) -> None:
         self.rows, self.sources = stepper.rows(), stepper.sources()
         self.graphs: dict[int, RowGraph] = {}
 
@@ -122,10 +114,10 @@ class DeviceDecoding(Attending):
         lengths = [len(request.source) for request in requests]
         self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1), self._step.reach(max(lengths)))
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
-        values, states = self._step.encode(ids.to(self._model.device), self._mask(lengths))
+        values = self._model.module.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)
         cells = rows.cells.begin(len(requests))
-        rows.values[:, torch.from_numpy(cells).long().to(self._model.device)] = states
+        rows.values[:, torch.from_numpy(cells).long().to(self._model.device)] = 0.0
         return cells
 
     @torch.inference_mode()

@@ -37,10 +37,6 @@ class TransformerStep:
         """An empty pool for the sources of a run."""
         return SourcePool(self.layers, 2 * self.inner, self._device, self._dtype)
 
-    def encode(self, source: Tensor, mask: Tensor | None) -> tuple[Tensor, float]:
-        """Source ids [B, S] and mask [B, S] -> keys and values of all layers [layers, B, S, 2 A], states of zeros."""
-        return self._module.encode(source, mask), 0.0
-
     def reach(self, positions: int) -> bool:
         """Have encodings of this many positions; returns whether they lie at another place now."""
         moved: bool = self._module.reach(positions)

@@ -1,4 +1,4 @@
-"""`sharpbeam convert`: a model of another program in, a model folder out; and back."""
+"""`sharpbeam convert`: a model of another program in, a model folder out."""
 
 from __future__ import annotations
 
@@ -33,10 +33,6 @@ def convert(
         Any,
         typer.Option(metavar="auto|int8|float32", help="How matrices are stored; auto: as the model has them."),
     ] = "auto",
-    export: Annotated[
-        str,
-        typer.Option("--to", metavar="sharpbeam|hugging-face", help="hugging-face: FROM is a Sharpbeam folder."),
-    ] = "sharpbeam",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace TO, and all that is in it, if it is there.")
     ] = False,
@@ -57,41 +53,29 @@ def convert(
 ) -> None:
     """Convert a model of another program to a model folder.
 
-    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; models of Marian
-    and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder); and checkpoints of OpenNMT-py 3 (.pt).
+    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; and models of
+    Marian and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder).
     Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
-
-    With `--to hugging-face` a transformer of Sharpbeam is written as MarianMT; what that cannot express, such as the
-    pre-norm layers of `recipes/de-en-transformer.toml`, is refused by name.
 
     Examples:
 
     * `sharpbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `sharpbeam convert firefox/enpt en-pt`
     * `sharpbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
-    * `sharpbeam convert model_step_100000.pt de-en --source-spm source.spm --target-spm target.spm`
-    * `sharpbeam convert opus-de-en for-others --to hugging-face`
     * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
     require(references is None or text is not None, "references", references, "left out without --text")
     check_readable([path for path in (text, references) if path is not None])
-    require(export in ("sharpbeam", "hugging-face"), "to", export, "sharpbeam or hugging-face")
     from sharpbeam.cli.new_model import measure_and_fit
-    from sharpbeam.convert import conversion
-    from sharpbeam.convert.read import refuse_flags
+    from sharpbeam.convert.conversion import convert_model
     from sharpbeam.fit.preview.job import worth_fitting
 
-    if export == "hugging-face":
-        refuse_flags(source_spm, target_spm, source_eos, "a model folder of Sharpbeam")
-        written = conversion.export_model(origin, to, overwrite=overwrite)
-    else:
-        files: Any = {"source_spm": source_spm, "target_spm": target_spm, "source_eos": source_eos}
-        written = conversion.convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
+    files: Any = {"source_spm": source_spm, "target_spm": target_spm, "source_eos": source_eos}
+    written = convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)
-    if export == "sharpbeam":
-        if preview and worth_fitting(to):
-            sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
-            measure_and_fit(to, [text] if text else [], sources, translations)
-        print(f"done; try: echo ... | sharpbeam translate {to}")
+    if preview and worth_fitting(to):
+        sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
+        measure_and_fit(to, [text] if text else [], sources, translations)
+    print(f"done; try: echo ... | sharpbeam translate {to}")

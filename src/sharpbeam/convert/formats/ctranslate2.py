@@ -1,9 +1,9 @@
 """The file model.bin of CTranslate2: named variables, and other names for some of them.
 
-Little-endian: the version of the format; then, since version 2, the name and revision of the model's kind; the number
-of variables, and for each its name, rank, sizes, type and bytes; since version 3 the number of aliases, and for each
-its name and that of the variable. A text is its length with a final NUL, and the bytes. Arrays are views of the mapped
-file; each size is checked against the rest of the file before memory is taken.
+Little-endian: the version of the format; the name and revision of the model's kind; the number of variables, and for
+each its name, rank, sizes, type and bytes; the number of aliases, and for each its name and that of the variable. A
+text is its length with a final NUL, and the bytes. Arrays are views of the mapped file; each size is checked against
+the rest of the file before memory is taken.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.text.lines import check_regular
 
-VERSIONS = range(2, 7)
+_VERSION = 6
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-_TYPE_OF_SIZE = {1: "int8", 2: "int16", 4: "float32"}  # before version 4, by their size
 _MOST_RANK = 8
 
 
@@ -30,9 +29,7 @@ _MOST_RANK = 8
 class ModelFile:
     """The content of a model.bin."""
 
-    version: int
     kind: str  # TransformerSpec and others
-    revision: int  # of that kind's specification
     variables: dict[str, Stored]
 
 
@@ -57,11 +54,12 @@ class _ModelBin:
 
     def model(self) -> ModelFile:
         version = self._number("<I")
-        if version not in VERSIONS:
-            raise ValueError(f"its version is {version}; {VERSIONS[0]} to {VERSIONS[-1]} are read")
-        kind, revision = self._text(), self._number("<I")
-        variables = dict(self._variable(version) for _ in range(self._count()))
-        for _ in range(self._count() if version >= 3 else 0):
+        if version != _VERSION:
+            advice = "convert its original again by CTranslate2 3 or newer"
+            raise ValueError(f"its version is {version}, and {_VERSION} is read; {advice}")
+        kind, _ = self._text(), self._number("<I")
+        variables = dict(self._variable() for _ in range(self._count()))
+        for _ in range(self._count()):
             alias, name = self._text(), self._text()
             if name not in variables:
                 raise ValueError(f"{alias!r} is an alias of {name!r}, which is not there")
@@ -70,23 +68,17 @@ class _ModelBin:
                 variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
         if self._offset != len(self._raw):
             raise ValueError("there are bytes after its end")
-        return ModelFile(version, kind, revision, variables)
+        return ModelFile(kind, variables)
 
-    def _variable(self, version: int) -> tuple[str, Stored]:
+    def _variable(self) -> tuple[str, Stored]:
         name, rank = self._text(), self._number("<B")
         if rank > _MOST_RANK:
             raise ValueError(f"{name!r} has {rank} axes")
         shape = tuple(self._number("<I") for _ in range(rank))
-        if version >= 4:
-            number = self._number("<B")
-            if number >= len(_TYPES):
-                raise ValueError(f"{name!r} has the unknown type {number}")
-            kind, size = _TYPES[number], self._number("<I")
-        else:
-            item = self._number("<B")
-            if item not in _TYPE_OF_SIZE:
-                raise ValueError(f"{name!r} has numbers of {item} bytes")
-            kind, size = _TYPE_OF_SIZE[item], self._number("<I") * item
+        number, size = self._number("<B"), self._number("<I")
+        if number >= len(_TYPES):
+            raise ValueError(f"{name!r} has the unknown type {number}")
+        kind = _TYPES[number]
         dtype = np.dtype("uint16" if kind == "bfloat16" else kind).newbyteorder("<")
         if size != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{name!r} of shape {shape} has {size} bytes")

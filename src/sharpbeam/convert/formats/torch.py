@@ -10,7 +10,6 @@ import pickletools
 import re
 import warnings
 import zipfile
-from argparse import Namespace
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,7 @@ _MOST_PICKLED, _MOST_OPERATIONS, _FEW_OPERATIONS = 1 << 25, 2_000_000, 100_000
 
 
 def read_torch(path: Path) -> Any:
-    """The content of a file of `torch.save`: dicts, lists, texts, numbers, tensors and argparse.Namespace.
+    """The content of a file of `torch.save`: dicts, lists, texts, numbers and tensors.
 
     Raises ModelError, saying why, for anything else and for a damaged file; InputError without PyTorch 2.6 or newer.
     """
@@ -43,7 +42,7 @@ def read_torch(path: Path) -> Any:
         raise InputError(f"PyTorch is {torch.__version__}; it must be 2.6 or newer to read {path} safely: update it.")
     try:
         _check_pickles(path)
-        with path.open("rb"), torch.serialization.safe_globals([Namespace]), warnings.catch_warnings():
+        with path.open("rb"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that it may refuse, with advice for developers
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except OSError as error:

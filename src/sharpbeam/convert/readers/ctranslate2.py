@@ -13,7 +13,6 @@ from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.readers.ctranslate2_revision import renew
 from sharpbeam.convert.readers.ctranslate2_transformer import read_transformer
 from sharpbeam.convert.readers.tokens import NO_SPM, Tags, TokenLists, read_list
 from sharpbeam.errors import ModelError
@@ -34,12 +33,12 @@ def read_ctranslate2(
     """
     path = folder / "model.bin"
     file = read_model_file(path)
-    if file.kind not in ("TransformerSpec", "TransformerBase", "TransformerBig"):
+    if file.kind != "TransformerSpec":
         raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
     config_path = folder / "config.json"
-    file, values = renew(path, file, read_json(config_path) if config_path.is_file() else {})
-    facts = Facts(config_path if file.version >= 6 else path, values)
-    if values.get("decoder_start_token", "") is None:
+    config = read_json(config_path) if config_path.is_file() else {}
+    facts = Facts(config_path, config)
+    if config.get("decoder_start_token", "") is None:
         raise facts.refusal(
             "decoder_start_token",
             "a word. Null lets each request name the first word of its answer, which Sharpbeam lacks; write the word "

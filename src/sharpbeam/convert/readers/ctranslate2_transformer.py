@@ -101,7 +101,7 @@ class _CTranslate2Transformer:
         self._refuse_what_we_lack()
         w, tensors = self._weights, self._tensors
         sizes = tensors.add_embeddings(
-            ("encoder/embeddings_0/weight", "encoder/embeddings/weight"),
+            ("encoder/embeddings_0/weight",),
             ("decoder/embeddings/weight",),
             ("decoder/projection/weight",),  # vocabulary: its name
         )

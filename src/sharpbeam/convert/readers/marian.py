@@ -25,20 +25,14 @@ from sharpbeam.convert.readers.marian_files import (
     named_model,
     read_vocabulary,
 )
-from sharpbeam.convert.readers.marian_gru import marian_names, read_recurrent
 from sharpbeam.convert.readers.marian_transformer import read_transformer
 from sharpbeam.convert.readers.tokens import TokenLists
 from sharpbeam.errors import ModelError
-from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.marian_shortlist import read_marian_shortlist
 
 _CONFIG = "special:model.yml"
-_RECURRENT = (GruConfig, read_recurrent, "decoder_ff_logit_l2")
-_KINDS = {  # type -> config, reader, and the name of the output layer
-    "transformer": (TransformerConfig, read_transformer, "decoder_ff_logit_out"),
-    **dict.fromkeys(("s2s", "amun", "nematus"), _RECURRENT),
-}
+_OUTPUT = "decoder_ff_logit_out"  # name of the output layer
 _ABSENT = ("layer-normalization", "right-left")
 _LISTS = "Its vocabularies are lists of tokens: text is tokens with spaces between."
 _PRE_NORM = (
@@ -62,31 +56,27 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Foreign
     facts = Facts(path, read_options(path, config_bytes.tobytes()))
     # Norms before a block have a suffix, which adds no information.
     names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
-    arrays = marian_names({names[name]: array for name, array in arrays.items() if not _is_other(name)})
-    config, read, output = facts.choice("type", _KINDS)
+    names = {name: ours for name, ours in names.items() if not name.startswith("special:")}
+    arrays = {ours: _in_our_order(ours, arrays[name]) for name, ours in names.items()}
+    facts.choice("type", {"transformer": None})
     for name in _ABSENT:
         facts.require(name, [False])
-    tensors = Tensors(Weights(path, {name: _in_our_order(name, array) for name, array in arrays.items()}))
-    sizes = read(facts, tensors, _embeddings(tensors, output))
+    tensors = Tensors(Weights(path, arrays))
+    sizes = read_transformer(facts, tensors, _embeddings(tensors))
     tensors.weights.check_all_taken()
-    return _with_tokens(find_marian_files(path, source, target, options), config, sizes, tensors)
+    return _with_tokens(find_marian_files(path, source, target, options), sizes, tensors)
 
 
-def _embeddings(tensors: Tensors, output: str) -> dict[str, Any]:
-    """The embeddings and the output layer, whose weights are called `output`_W or _Wt, and _b; or tied."""
-    weights, target, bias = tensors.weights, ("Wemb", "decoder_Wemb"), f"{output}_b"
-    sizes = tensors.add_embeddings(("Wemb", "encoder_Wemb"), target, (f"{output}_W", f"{output}_Wt", *target))
+def _embeddings(tensors: Tensors) -> dict[str, Any]:
+    """The embeddings and the output layer, which may be tied."""
+    weights, target, bias = tensors.weights, ("Wemb", "decoder_Wemb"), f"{_OUTPUT}_b"
+    sizes = tensors.add_embeddings(("Wemb", "encoder_Wemb"), target, (f"{_OUTPUT}_W", f"{_OUTPUT}_Wt", *target))
     size = sizes["target_vocab_size"]
     tensors["output_bias"] = weights.take(bias, size) if bias in weights else np.zeros(size, np.float32)
     return sizes
 
 
-def _with_tokens(
-    files: MarianFiles,
-    kind: type[TransformerConfig | GruConfig],
-    sizes: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-) -> ForeignModel:
+def _with_tokens(files: MarianFiles, sizes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ForeignModel:
     """The model with its vocabularies, and with one more token on each side, from which the decoder starts."""
     source, source_spm = read_vocabulary(files.source, sizes["source_vocab_size"])
     target, target_spm = read_vocabulary(files.target, sizes["target_vocab_size"])
@@ -94,21 +84,16 @@ def _with_tokens(
     ids = {"unk_id": lists.id("unk", "<unk>"), "eos_id": lists.id("eos", "</s>")}
     tensors, start = lists.add_start(tensors)
     tokens = lists.tokens(ids | {"bos_id": start, "pad_id": start})
-    config = kind(**{**sizes, **tokens.facts})
+    config = TransformerConfig(**{**sizes, **tokens.facts})
     shortlist, shared = None, tokens.source is tokens.target
     if files.shortlist is not None:
         vocabularies = len(tokens.source), len(tokens.target)
         shortlist = read_marian_shortlist(files.shortlist, *vocabularies, {*ids.values(), start}, shared)
-    pre_norm = isinstance(config, TransformerConfig) and config.norm == "pre" and config.decoder_kind == "attention"
+    pre_norm = config.norm == "pre" and config.decoder_kind == "attention"
     notes = [*files.notes, *([] if source_spm else [_LISTS]), *([_PRE_NORM] if pre_norm else [])]
     return ForeignModel(
         "a Marian model", config, tensors, tokens.source, tokens.target, tuple(notes), shortlist, files.decoding
     )
-
-
-def _is_other(name: str) -> bool:
-    """Whether an array is no weight: options, or state that Marian keeps for Nematus and Amun."""
-    return name.startswith("special:") or name in ("decoder_c_tt", "uidx", "history_errs")
 
 
 def _in_our_order(name: str, array: Stored) -> Stored:

@@ -9,7 +9,6 @@ into memory.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -25,7 +24,6 @@ from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
-from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
@@ -271,23 +269,6 @@ class Collector:
                 f"{self.folder} holds hidden vectors of another model, other text or other options (see {path.name} "
                 "there); remove it or give another --work folder."
             )
-
-
-def collect_once(
-    loaded: LoadedModel,
-    lines: Iterable[str],
-    vectors: int,
-    beam_size: int,
-    top_k: int,
-    direction: Direction | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Records:
-    """Steps of `lines`, `vectors` or a few more, without files that stay."""
-    language = architecture_of(loaded.config).task == "language"
-    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
-        sizes = beam_size, top_k, loaded.machine.workers
-        collector = Collector(loaded, Path(work), *sizes, language, direction)
-        return collector.collect(lines, {}, vectors, progress).read()
 
 
 def _distinct(lines: Iterable[str]) -> Iterator[str]:

@@ -16,10 +16,8 @@ the distance to the cluster's center. How much each counts differs between model
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,20 +63,6 @@ class Measure:
     normalizer_error: float  # mean |log Z - exact| of the rows that do not fall back
     normalizer_error_99: float  # its 99th percentile
     cost: float  # bytes that a row reads: clusters, set, and all tokens where it falls back; int8
-
-
-def figure_lines(measure: Mapping[str, Any], scan_bytes: int) -> list[str]:
-    """The figures of a `Measure`, as a dict, human-readable; a scan of all tokens reads `scan_bytes` for a row."""
-    return [
-        f"  {measure['sentences']} sentences, {measure['steps']} steps, {measure['rows']} rows",
-        f"  alone          P@1 {measure['precision_1']:.4f}, P@k {measure['precision_k']:.4f}, all k right "
-        f"{measure['agreement']:.4f}, normalizer within the tolerance {measure.get('within', 1):.4f}; sets of "
-        f"{measure['average_set']:.0f} tokens",
-        f"  with fallback  {measure['fallback']:.1%} of the rows fall back; steps as with the exact layer "
-        f"{measure['fidelity']:.5f} (at least {measure['bound']:.5f} with 95% confidence)",
-        f"  bytes a row    {measure['cost'] / 1024:.0f} KiB, {scan_bytes / max(measure['cost'], 1):.1f} times fewer "
-        "than an int8 scan of all tokens",
-    ]
 
 
 def matters(records: Records, k: int) -> NDArray[np.bool_]:

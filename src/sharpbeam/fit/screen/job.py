@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +12,6 @@ from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import figure_lines
 from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.fit.texts import DirectedText, directed_texts
@@ -44,10 +43,16 @@ class ScreenFit:
         return "\n".join(self._summary(scope, fitted) for scope, fitted in self.screens.items())
 
     def _summary(self, scope: str, fitted: Fitted) -> str:
-        setting = fitted.setting
+        setting, m = fitted.setting, fitted.held_out
         lines = [
             f"{self.folder}: {_prefix(scope)}{setting.method}, {setting.clusters} clusters; on held-out sentences",
-            *figure_lines(asdict(fitted.held_out), self.scan_cost),
+            f"  {m.sentences} sentences, {m.steps} steps, {m.rows} rows",
+            f"  alone          P@1 {m.precision_1:.4f}, P@k {m.precision_k:.4f}, all k right {m.agreement:.4f}, "
+            f"normalizer within the tolerance {m.within:.4f}; sets of {m.average_set:.0f} tokens",
+            f"  with fallback  {m.fallback:.1%} of the rows fall back; steps as with the exact layer {m.fidelity:.5f} "
+            f"(at least {m.bound:.5f} with 95% confidence)",
+            f"  bytes a row    {m.cost / 1024:.0f} KiB, {self.scan_cost / max(m.cost, 1):.1f} times fewer "
+            "than an int8 scan of all tokens",
         ]
         if self.fidelity and not fitted.reached:
             lines.append(

@@ -62,37 +62,28 @@ def merge_kernel(
     key,  # [rows, splits, width] int64
     highest,  # [rows, splits] float32
     total,  # [rows, splits] float32
-    row_list,  # [rows] int32: where each row's answer goes; read if has_rows
-    row_count,  # [1] int32: how many rows there are; read if has_rows
-    best_logit,  # [all rows, k] float32
-    best_token,  # [all rows, k] int32
-    log_sum,  # [all rows] float32
+    best_logit,  # [rows, k] float32
+    best_token,  # [rows, k] int32
+    log_sum,  # [rows] float32
     splits,
-    has_rows: tl.constexpr,
     k: tl.constexpr,
     width: tl.constexpr,
     padded: tl.constexpr,  # splits, as a power of two
 ):
     """Join what the splits of the tokens found for one row."""
     row = tl.program_id(0)
-    known = True
-    place = row
-    if has_rows:
-        known = row < tl.load(row_count)
-        place = tl.load(row_list + row)
-    if known:
-        split = tl.arange(0, padded)
-        at = row * splits + split
-        peak = tl.load(highest + at, mask=split < splits, other=LOWEST)
-        mass = tl.load(total + at, mask=split < splits, other=0.0)
-        most = tl.max(peak, axis=0)
-        sum_of_all = tl.sum(mass * tl.exp(peak - most), axis=0)
-        some = sum_of_all > 0.0
-        tl.store(log_sum + place, tl.where(some, most + tl.log(tl.where(some, sum_of_all, 1.0)), MINUS_INFINITY))
-        item = tl.arange(0, padded * width)
-        keys = tl.load(key + row * splits * width + item, mask=item < splits * width, other=LEAST)
-        for rank in range(k):
-            top = tl.max(keys, axis=0)
-            tl.store(best_logit + place * k + rank, logit_of(top))
-            tl.store(best_token + place * k + rank, token_of(top))
-            keys = tl.where(keys == top, LEAST, keys)
+    split = tl.arange(0, padded)
+    at = row * splits + split
+    peak = tl.load(highest + at, mask=split < splits, other=LOWEST)
+    mass = tl.load(total + at, mask=split < splits, other=0.0)
+    most = tl.max(peak, axis=0)
+    sum_of_all = tl.sum(mass * tl.exp(peak - most), axis=0)
+    some = sum_of_all > 0.0
+    tl.store(log_sum + row, tl.where(some, most + tl.log(tl.where(some, sum_of_all, 1.0)), MINUS_INFINITY))
+    item = tl.arange(0, padded * width)
+    keys = tl.load(key + row * splits * width + item, mask=item < splits * width, other=LEAST)
+    for rank in range(k):
+        top = tl.max(keys, axis=0)
+        tl.store(best_logit + row * k + rank, logit_of(top))
+        tl.store(best_token + row * k + rank, token_of(top))
+        keys = tl.where(keys == top, LEAST, keys)

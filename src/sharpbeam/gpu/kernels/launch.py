@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from sharpbeam.gpu.answers import Best, IndexList
 from sharpbeam.gpu.kernels.candidates import merge_kernel
-from sharpbeam.gpu.kernels.product import grouped_kernel, product_kernel
+from sharpbeam.gpu.kernels.product import product_kernel
 
 MULTIPROCESSORS = 132  # of an H100; the number of splits follows it
 
@@ -42,66 +41,28 @@ def best_tokens(
     bias: Tensor,
     k: int,
     *,
-    rows: IndexList | None = None,
     tokens: IndexList | None = None,
-    into: Best | None = None,
     blocks: Blocks | None = None,
 ) -> Best:
     """The k best tokens of hidden vectors [R, D] by weight [V, D] and bias [V] float32, and the log-sum-exp.
 
-    Only the given `rows` are answered, and only the given `tokens` scored. The answer goes `into` one that is there
-    already, if given.
+    Only the given `tokens` are scored.
     """
     count, size = len(hidden), len(weight)
     cut = Blocks.fitting(count, size, blocks)
-    best = into or Best.empty(count, k, hidden.device)
+    best = Best.empty(count, k, hidden.device)
     buffers = _Buffers.of(count, cut.splits, k, hidden.device)
     if not count:
         return best
     none = torch.empty(1, dtype=torch.int32, device=hidden.device)
     product_kernel[(cut.splits, -(-count // cut.rows))](
         hidden, weight, bias,
-        none if rows is None else rows.index, none if rows is None else rows.count,
         none if tokens is None else tokens.index, none if tokens is None else tokens.count,
         *buffers.each, count, size, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits,
-        has_rows=rows is not None, has_tokens=tokens is not None, k=k, width=buffers.width,
+        has_tokens=tokens is not None, k=k, width=buffers.width,
         block_r=cut.rows, block_v=cut.tokens, block_d=cut.width, num_warps=cut.warps,
     )  # fmt: skip
-    _merge(buffers, best, k, cut.splits, rows)
-    return best
-
-
-def best_of_sets(
-    hidden: Tensor,
-    cluster: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    token: Tensor,
-    start: Tensor,
-    largest: int,
-    k: int,
-    *,
-    blocks: Blocks | None = None,
-) -> Best:
-    """The k best tokens of the set of each row's cluster [R] int32, and the log-sum-exp of the set.
-
-    The sets lie one after the other: weight [n, D], bias [n] float32, token ids [n] int32, ascending in a set, and
-    where each set begins [C + 1] int32. `largest` is the size of the largest one.
-    """
-    count = len(hidden)
-    cut = Blocks.fitting(min(count, 16), largest, blocks)
-    best, buffers = Best.empty(count, k, hidden.device), _Buffers.of(count, cut.splits, k, hidden.device)
-    if not count:
-        return best
-    grouped, order = torch.sort(cluster, stable=True)
-    first = torch.searchsorted(grouped, grouped, out_int32=True)
-    last = torch.searchsorted(grouped, grouped, right=True, out_int32=True)
-    grouped_kernel[(cut.splits, count)](
-        hidden, weight, bias, token, start, order.to(torch.int32), grouped, first, last,
-        *buffers.each, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits,
-        k=k, width=buffers.width, block_r=cut.rows, block_v=cut.tokens, block_d=cut.width, num_warps=cut.warps,
-    )  # fmt: skip
-    _merge(buffers, best, k, cut.splits, None)
+    _merge(buffers, best, k, cut.splits)
     return best
 
 
@@ -127,12 +88,10 @@ class _Buffers:
         return self.key.shape[2]
 
 
-def _merge(buffers: _Buffers, best: Best, k: int, splits: int, rows: IndexList | None) -> None:
-    none: Any = best.token
+def _merge(buffers: _Buffers, best: Best, k: int, splits: int) -> None:
     merge_kernel[(len(buffers.key),)](
-        *buffers.each, none if rows is None else rows.index, none if rows is None else rows.count,
-        best.logit, best.token, best.log_sum, splits,
-        has_rows=rows is not None, k=k, width=buffers.width, padded=power_of_two(splits),
+        *buffers.each, best.logit, best.token, best.log_sum, splits,
+        k=k, width=buffers.width, padded=power_of_two(splits),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Matmul with a fused top-k and log-sum-exp: the logits [R, V] are never written.
 
 A program takes some rows and every n-th tile of tokens. It keeps the k best keys and the running log-sum-exp of its
-rows; a second kernel joins the programs. The rows and the tokens may be lists whose lengths only the device knows.
+rows; a second kernel joins the programs. The tokens may be a list whose length only the device knows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, we
 
 @triton.jit
 def take_tile(
-    hidden, weight, bias, row, row_ok, line, line_ok, token, dim, hidden_stride, weight_stride,
+    hidden, weight, bias, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride,
     kept, highest, total, k: tl.constexpr, width: tl.constexpr, block_d: tl.constexpr,
 ):  # fmt: skip
     """The k best keys and the running log-sum-exp of rows, with the lines of a tile of `weight` added."""
@@ -36,7 +36,7 @@ def take_tile(
     logit += tl.load(bias + line, mask=line_ok, other=0.0)[None, :]
     logit = tl.where(line_ok[None, :], logit, MINUS_INFINITY)
     highest, total = add_mass(highest, total, logit)
-    key = tl.where(line_ok[None, :], key_of(logit, token[None, :]), LEAST)
+    key = tl.where(line_ok[None, :], key_of(logit, line[None, :]), LEAST)
     worst = tl.min(tl.where(tl.arange(0, width)[None, :] < k, kept, -LEAST), axis=1)
     if tl.max((tl.max(key, axis=1) > worst).to(tl.int32), axis=0) > 0:  # else no row has a new candidate
         kept = best_of(kept, key, k, width)
@@ -44,82 +44,35 @@ def take_tile(
 
 
 @triton.jit
-def keep(keys, peaks, totals, place, place_ok, split, splits, kept, highest, total, width: tl.constexpr):
-    """Write what a program found for its rows, which `merge_kernel` reads."""
-    at = place * splits + split
-    tl.store(peaks + at, highest, mask=place_ok)
-    tl.store(totals + at, total, mask=place_ok)
-    column = tl.arange(0, width)[None, :]
-    tl.store(keys + at[:, None] * width + column, kept, mask=place_ok[:, None])
-
-
-@triton.jit
 def product_kernel(
     hidden,  # [all rows, D]
     weight,  # [V, D]
     bias,  # [V] float32
-    row_list, row_count,  # [rows] and [1] int32: the rows of `hidden` to answer; read if has_rows
     token_list, token_count,  # [tokens] and [1] int32: the lines of `weight` to score; read if has_tokens
     keys, peaks, totals,  # [rows, splits, width] int64, [rows, splits] float32
     rows, tokens, dim, hidden_stride, weight_stride, splits,
-    has_rows: tl.constexpr, has_tokens: tl.constexpr, k: tl.constexpr, width: tl.constexpr,
+    has_tokens: tl.constexpr, k: tl.constexpr, width: tl.constexpr,
     block_r: tl.constexpr, block_v: tl.constexpr, block_d: tl.constexpr,
 ):  # fmt: skip
     """Score one split of the tokens for one block of the rows."""
     split = tl.program_id(0)
-    place = tl.program_id(1) * block_r + tl.arange(0, block_r)
-    if has_rows:
-        rows = tl.load(row_count)
+    row = tl.program_id(1) * block_r + tl.arange(0, block_r)
+    row_ok = row < rows
     if has_tokens:
         tokens = tl.load(token_count)
-    if tl.program_id(1) * block_r < rows:
-        place_ok = place < rows
-        row = place
-        if has_rows:
-            row = tl.load(row_list + place, mask=place_ok, other=0)
-        kept = tl.full((block_r, width), LEAST, tl.int64)
-        highest = tl.full((block_r,), LOWEST, tl.float32)
-        total = tl.zeros((block_r,), tl.float32)
-        for tile in range(split, tl.cdiv(tokens, block_v), splits):
-            line = tile * block_v + tl.arange(0, block_v)
-            line_ok = line < tokens
-            if has_tokens:
-                line = tl.load(token_list + line, mask=line_ok, other=0)
-            kept, highest, total = take_tile(
-                hidden, weight, bias, row, place_ok, line, line_ok, line, dim, hidden_stride, weight_stride,
-                kept, highest, total, k, width, block_d,
-            )  # fmt: skip
-        keep(keys, peaks, totals, place, place_ok, split, splits, kept, highest, total, width)
-
-
-@triton.jit
-def grouped_kernel(
-    hidden,  # [R, D]
-    weight, bias, token,  # of all sets, one after the other: [n, D], [n] float32, [n] int32
-    start,  # [C + 1] int32: where each set begins
-    order, cluster, first, last,  # [R] int32: rows in the order of their clusters; a place's cluster, and its group
-    keys, peaks, totals,  # as in product_kernel
-    dim, hidden_stride, weight_stride, splits,
-    k: tl.constexpr, width: tl.constexpr, block_r: tl.constexpr, block_v: tl.constexpr, block_d: tl.constexpr,
-):  # fmt: skip
-    """Score one split of a set for the rows of its cluster that begin at one place; most places begin no block."""
-    split, here = tl.program_id(0), tl.program_id(1)
-    begin = tl.load(first + here)
-    if (here - begin) % block_r == 0:
-        place = here + tl.arange(0, block_r)
-        place_ok = place < tl.load(last + here)
-        row = tl.load(order + place, mask=place_ok, other=0)
-        own = tl.load(cluster + here)
-        low, high = tl.load(start + own), tl.load(start + own + 1)
-        kept = tl.full((block_r, width), LEAST, tl.int64)
-        highest = tl.full((block_r,), LOWEST, tl.float32)
-        total = tl.zeros((block_r,), tl.float32)
-        for tile in range(split, tl.cdiv(high - low, block_v), splits):
-            line = low + tile * block_v + tl.arange(0, block_v)
-            line_ok = line < high
-            ids = tl.load(token + line, mask=line_ok, other=0)
-            kept, highest, total = take_tile(
-                hidden, weight, bias, row, place_ok, line, line_ok, ids, dim, hidden_stride, weight_stride,
-                kept, highest, total, k, width, block_d,
-            )  # fmt: skip
-        keep(keys, peaks, totals, row, place_ok, split, splits, kept, highest, total, width)
+    kept = tl.full((block_r, width), LEAST, tl.int64)
+    highest = tl.full((block_r,), LOWEST, tl.float32)
+    total = tl.zeros((block_r,), tl.float32)
+    for tile in range(split, tl.cdiv(tokens, block_v), splits):
+        line = tile * block_v + tl.arange(0, block_v)
+        line_ok = line < tokens
+        if has_tokens:
+            line = tl.load(token_list + line, mask=line_ok, other=0)
+        kept, highest, total = take_tile(
+            hidden, weight, bias, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride,
+            kept, highest, total, k, width, block_d,
+        )  # fmt: skip
+    at = row * splits + split
+    tl.store(peaks + at, highest, mask=row_ok)
+    tl.store(totals + at, total, mask=row_ok)
+    tl.store(keys + at[:, None] * width + tl.arange(0, width)[None, :], kept, mask=row_ok[:, None])

@@ -40,23 +40,18 @@ def list_kernel(mask, upto, index, size, block: tl.constexpr):
     tl.store(index + before + tl.cumsum(marks, axis=0) - 1, at, mask=marks > 0)
 
 
-def marked(mask: Tensor) -> IndexList:
-    """The places of `mask` [n] int8 that are 1, ascending; how many there are stays on the device."""
-    size, blocks = len(mask), -(-len(mask) // BLOCK)
-    count = torch.empty(blocks, dtype=torch.int32, device=mask.device)
-    index = torch.empty(size, dtype=torch.int32, device=mask.device)
-    count_kernel[(blocks,)](mask, count, size, block=BLOCK)
-    upto = torch.cumsum(count, 0, dtype=torch.int32)
-    list_kernel[(blocks,)](mask, upto, index, size, block=BLOCK)
-    return IndexList(index, upto[-1:])
-
-
 def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> IndexList:
-    """The tokens that are in the set of any row's cluster [R] int32, ascending.
+    """The tokens that are in the set of any row's cluster [R] int32, ascending; their number stays on the device.
 
     The sets are token[start[c] : start[c + 1]], int32; `largest` is the size of the largest one.
     """
     mask = torch.zeros(vocab_size, dtype=torch.int8, device=cluster.device)
     if len(cluster):
         mark_kernel[(len(cluster), -(-largest // BLOCK))](cluster, token, start, mask, block=BLOCK)
-    return marked(mask)
+    blocks = -(-vocab_size // BLOCK)
+    count = torch.empty(blocks, dtype=torch.int32, device=mask.device)
+    index = torch.empty(vocab_size, dtype=torch.int32, device=mask.device)
+    count_kernel[(blocks,)](mask, count, vocab_size, block=BLOCK)
+    upto = torch.cumsum(count, 0, dtype=torch.int32)
+    list_kernel[(blocks,)](mask, upto, index, vocab_size, block=BLOCK)
+    return IndexList(index, upto[-1:])

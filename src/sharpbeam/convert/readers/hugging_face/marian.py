@@ -1,4 +1,4 @@
-"""MarianMT, M2M100, NLLB, NLLB-MoE, BART and mBART: the computation of `transformers`, in TransformerConfig's words.
+"""MarianMT, M2M100, NLLB, BART and mBART: the computation of `transformers`, in TransformerConfig's words.
 
 A fact that they would heed and we cannot express is refused by name (models/marian, m2m_100, bart, mbart).
 """
@@ -12,7 +12,6 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
-from sharpbeam.convert.readers.hugging_face import nllb_moe
 from sharpbeam.convert.readers.hugging_face.bart_tokens import read_bart_tokens
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
@@ -59,7 +58,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "marian": _COMMON
     | {"vocab_size": 58101, "decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0},
     "m2m_100": _M2M,
-    "nllb-moe": _M2M | nllb_moe.DEFAULTS,
     "bart": _BART | {"decoder_start_token_id": 2},
     "mbart": _BART,
 }
@@ -67,7 +65,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 _FIXED: dict[str, dict[str, bool]] = {
     "marian": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
     "m2m_100": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
-    "nllb-moe": {},
     "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
     "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
 }
@@ -144,13 +141,7 @@ class _MarianReader:
         sizes |= positions
         bias, target = "final_logits_bias", sizes["target_vocab_size"]
         t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
-        names = NAMES
-        if self.kind == "nllb-moe":
-            sizes |= nllb_moe.expert_facts(facts)
-            names = nllb_moe.mixture_names(NAMES, sizes)
-        add_tensors(t, sizes, names)
-        if self.kind == "nllb-moe":
-            nllb_moe.scale_experts(t, facts, sizes)
+        add_tensors(t, sizes, NAMES)
         w.ignore(_SHARED, _ENCODER_EMBEDDING, _DECODER_EMBEDDING, _HEAD)
         w.check_all_taken()
         return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t

@@ -13,7 +13,6 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.formats.unigram import read_unigram
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
@@ -154,17 +153,17 @@ class _T5Reader:
 def _read_tokens(folder: Path, size: int, special: Mapping[str, int]) -> Tokens:
     """The tokens of the model in `folder`, for `size` rows of its embedding; `special` lacks unk. Raises ModelError.
 
-    They are those of a SentencePiece model, or the same in a tokenizer.json. After its pieces there are sentinels
-    <extra_id_0>, ... (100, unless tokenizer_config.json has another number), the last of them first. Those of
-    MADLAD-400 have tags <2de> of target languages among the pieces.
+    They are those of a SentencePiece model. After its pieces there are sentinels <extra_id_0>, ... (100, unless
+    tokenizer_config.json has another number), the last of them first. Those of MADLAD-400 have tags <2de> of target
+    languages among the pieces.
     """
     tokenizer = tokenizer_facts(folder, {"extra_ids": 100})
     if tokenizer.text("tokenizer_class"):
         tokenizer.choice("tokenizer_class", dict.fromkeys((*_CLASSES, "PreTrainedTokenizerFast"), True))
     path = folder / "spiece.model"
-    if not path.is_file() and not (path := folder / "tokenizer.json").is_file():
-        raise ModelError(f"{folder} has neither spiece.model nor tokenizer.json; give the folder of a whole model.")
-    spm, pieces = (read_spm if path.name == "spiece.model" else read_unigram)(path)
+    if not path.is_file():
+        raise ModelError(f"{folder} has no spiece.model; copy that of the model that it was made from into the folder.")
+    spm, pieces = read_spm(path)
     ids = {piece: token for token, piece in enumerate(pieces)}
     extra = tokenizer.integer("extra_ids")
     if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
