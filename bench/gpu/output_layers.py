@@ -3,7 +3,6 @@
 * pytorch: float16 matmul and bias, log softmax in float32, top-k: what a user would write.
 * fused: all tokens, without writing the logits.
 * union: the union of the batch's sets, as published.
-* grouped: each row's own set, rows sorted by cluster.
 
 A set has `--active` of the tokens, and each row its own cluster at random; the default makes the union of 20 rows an
 eighth of the tokens, as the paper's Figure 3 has it for 400 clusters. Answers are checked before they are timed.
@@ -25,7 +24,7 @@ from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
 from sharpbeam.gpu.answers import Best
-from sharpbeam.gpu.layers import DeviceLayer, DeviceScreenLayer, UnionLayer
+from sharpbeam.gpu.layers import DeviceLayer, UnionLayer
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.screen import Screen
 
@@ -45,13 +44,13 @@ def contenders(
     dense: DeviceLayer, screen: Screen, weight: Tensor, bias: Tensor, hidden: Tensor, k: int
 ) -> dict[str, Callable[[], Best]]:
     """Everything that is timed, by name."""
-    grouped, union, low = DeviceScreenLayer(dense, screen), UnionLayer(dense, screen), bias.to(weight.dtype)
+    low = bias.to(weight.dtype)
 
     def pytorch() -> Best:
         best = torch.topk(torch.log_softmax(torch.addmm(low, hidden, weight.T).float(), dim=1), k)
         return Best(best.values, best.indices, best.values[:, 0])
 
-    layers = {"fused": dense, "union": union, "grouped": grouped}
+    layers = {"fused": dense, "union": UnionLayer(dense, screen)}
     timed: dict[str, Callable[[], Best]] = {"pytorch": pytorch}
     return timed | {name: partial(layer.best, hidden, k) for name, layer in layers.items()}
 

@@ -13,6 +13,7 @@ import pytest
 from bench.harness import cache, prepare, record, vectors
 from bench.papers.l2s.subjects import SUBJECTS, Subject
 from sharpbeam import Translator
+from sharpbeam.text.vocabulary import read_vocabularies
 
 MODELS = record.ROOT / "models"
 PAIRS = [
@@ -42,6 +43,13 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
         out.writelines(f"{line}\n" for line in lines)
 
 
+def rows_of_many_words() -> Iterator[tuple[str, str]]:
+    """Pairs that hold an eighth of the source tokens: a shortlist is fitted to no less than a tenth."""
+    source, target = read_vocabularies(MODELS / "de-en")
+    for first in range(64, 64 + len(source) // 8, 8):
+        yield target.decode(range(first, first + 8)), source.decode(range(first, first + 8))
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with the files of the benchmarks, a few sentences in each."""
@@ -50,6 +58,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     for part, times in (("train", 24), ("valid", 3), ("test", 3)):
         write_lines(folder / f"tatoeba/eng-deu.{part}.tsv.gz", [row for i in range(times) for row in rows[i % 3 :]])
         write_lines(folder / f"ptb/ptb.{part}.txt.gz", LINES * 60)
+    with gzip.open(folder / "tatoeba/eng-deu.train.tsv.gz", "at", encoding="utf-8") as train:
+        train.writelines(f"{english}\t{german}\n" for english, german in rows_of_many_words())
     for year in ("2012", "2013"):
         write_lines(folder / f"newstest/newstest{year}.eng-deu.tsv.gz", rows)
     return str(folder)

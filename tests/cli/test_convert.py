@@ -88,19 +88,16 @@ def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None
 
 def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path, tiny_model: Path) -> None:
     call("convert", "", "out").refused(2, "source is ''; it must be a folder")
-    call("convert", tiny_model, "out").refused(1, "is a model of Sharpbeam already", "export it with --to hugging-face")
-    call("convert", "whole", "out", "--to", "onnx").refused(2, "to is 'onnx'; it must be sharpbeam or hugging-face")
+    call("convert", tiny_model, "out").refused(1, "is a model of Sharpbeam already")
     call("convert", "whole", "out", "--quantization", "int4").refused(2, "quantization is 'int4'", "auto or int8")
     call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
     for origin in ("whole", "file", "owner/none"):
         call("convert", origin, "out", "--source-eos").refused(1, "source-eos is for folders of CTranslate2")
-    flags = ("--to", "hugging-face", "--source-eos")
-    call("convert", "none", "out", *flags).refused(1, "source-eos is for folders of CTranslate2")
 
 
 def test_a_place_that_cannot_be_written_is_said_before_the_model_is_read(call: Run, place: Path) -> None:
     call("convert", "none", "file/out").refused(1, "cannot write file/out", "file is no folder")
-    call("convert", "none", "file").refused(1, "file is there and is no model folder of the kind to write")
+    call("convert", "none", "file").refused(1, "file is there and is no model folder of Sharpbeam")
     call("convert", "none", "").refused(1, ". is there and is no model folder")
     if os.geteuid():  # root may write everywhere
         (place / "locked").mkdir(mode=0o500)
@@ -112,15 +109,14 @@ def test_only_a_folder_of_the_kind_that_is_written_is_replaced(call: Run, place:
     """A model of another program that lies at TO is never lost, above all not FROM itself."""
     (place / "other" / "config.json").write_text(config)
     for origin in ("whole", "other"):
-        call("convert", origin, "other", "--overwrite").refused(1, "other is there and is no model folder of the kind")
+        call("convert", origin, "other", "--overwrite").refused(1, "other is there and is no model folder of Sharpbeam")
     assert (place / "other" / "config.json").read_text() == config
 
 
-def test_a_model_folder_is_replaced_on_demand_only(call: Run, place: Path, tiny_model: Path) -> None:
+def test_a_model_folder_is_replaced_on_demand_only(call: Run, place: Path) -> None:
     config = place / "other" / "config.json"
     config.write_text(OURS)
     call("convert", "whole", "other").refused(1, "other is there already", "--overwrite to replace it")
     call("convert", "whole", "other", "--overwrite").refused(1, "whole has neither")  # so the place is no obstacle
     call("convert", "other/none", "other", "--overwrite").refused(1, "other holds other/none")
-    call("convert", tiny_model, "other", "--to", "hugging-face", "--overwrite").refused(1, "of the kind to write")
     assert json.loads(config.read_text()) == json.loads(OURS)

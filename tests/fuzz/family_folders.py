@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from fuzz import hostile_files as hostile
 from support import fairseq_models
 from support.foreign import demo_sentences
-from support.t5_models import tokenizer_json, write_t5
+from support.t5_models import write_t5
 
 Broken = tuple[Path, str, Callable[[np.random.Generator, bytes], bytes]]
 SHAPE: dict[str, Any] = {"d_model": 8, "max_position_embeddings": 20} | {
@@ -50,15 +49,11 @@ def of_bart(home: Path) -> dict[str, Broken]:
 
 
 def of_t5(home: Path) -> dict[str, Broken]:
-    """T5 with spiece.model, and with tokenizer.json alone."""
-    folder, alone = home / "t5", home / "t5-json"
+    """T5."""
+    folder = home / "t5"
     write_t5(folder, demo_sentences(), "T5", size=200, d_model=8, d_ff=8, num_layers=1, num_decoder_layers=1)
-    shutil.copytree(folder, alone)
-    spm = (alone / "spiece.model").read_bytes()
-    (alone / "spiece.model").unlink()
-    (alone / "tokenizer.json").write_text(json.dumps(tokenizer_json(spm)), encoding="utf-8")
     files = ("config.json", "generation_config.json", "tokenizer_config.json")
     broken: dict[str, Broken] = {f"T5, {file}": (folder, file, hostile.json_object) for file in files}
     broken["T5, spiece.model"] = (folder, "spiece.model", hostile.sentencepiece)
     broken["T5, safetensors"] = (folder, "model.safetensors", hostile.safetensors)
-    return broken | {"T5, tokenizer.json": (alone, "tokenizer.json", hostile.json_object)}
+    return broken

@@ -291,32 +291,6 @@ def pickled(draw: np.random.Generator, whole: bytes) -> bytes:
     return out.getvalue()
 
 
-def checkpoint(draw: np.random.Generator, whole: bytes) -> bytes:
-    """Pickles as above; or a sound file in which one value of one part is another one, or would run something."""
-    if draw.random() < 0.5:
-        return pickled(draw, whole)
-    import torch
-
-    saved = torch.load(io.BytesIO(whole), weights_only=False)  # our own file, unbroken
-    part = list(saved)[int(draw.integers(len(saved)))]
-    held = vars(saved[part]) if part == "opt" else saved[part]
-    key = list(held)[int(draw.integers(len(held)))]
-    values: list[Any] = [*VALUES, float("nan"), Harm(os.system, "true"), Harm(eval, "1"), torch.ones(3), {1: {2: [3]}}]
-    if isinstance(held[key], torch.Tensor) and draw.random() < 0.7:
-        values = [torch.from_numpy(np.ascontiguousarray(other_array(draw, held[key].numpy())))]
-    elif isinstance(held[key], list) and draw.random() < 0.5 and held[key]:
-        words = list(held[key])
-        words[int(draw.integers(len(words)))] = values[int(draw.integers(len(values)))]
-        values = [words]
-    if draw.random() < 0.1:
-        held = saved
-        key = part
-    held[key] = values[int(draw.integers(len(values)))]
-    out = io.BytesIO()
-    torch.save(saved, out, _use_new_zipfile_serialization=bool(draw.random() < 0.7))
-    return out.getvalue()
-
-
 def ctranslate2(draw: np.random.Generator, whole: bytes) -> bytes:
     """Numbers of the header made huge, and names changed for each other."""
     data = bytearray(whole)

@@ -17,13 +17,13 @@ def test_every_broken_file_is_refused_or_read(monkeypatch, tmp_path):
     from parity.imports import formats, fuzz
 
     found = fuzz(100, seed=1)
-    marian = {"Marian", "Marian, binary", "Marian, recurrent", "Marian, vocabulary", "SentencePiece"}
+    marian = {"Marian", "Marian, binary", "Marian, vocabulary", "SentencePiece"}
     marian |= {"Bergamot, int8", "Bergamot, options", "Bergamot, shortlist"}
     assert marian | {"safetensors", "config.json", "vocab.json"} <= found.keys()
     assert {"M2M100, vocab.json", "NLLB, tokenizer.json", "NLLB, special_tokens_map.json"} <= found.keys()
-    assert find_spec("torch") is None or {"pytorch.bin, zip", "OpenNMT-py"} <= found.keys()
+    assert find_spec("torch") is None or "pytorch.bin, zip" in found
     assert find_spec("ctranslate2") is None or {"CTranslate2 int8", "CTranslate2, config.json"} <= found.keys()
-    families = {"BART, merges.txt", "mBART-50, config.json", "T5, spiece.model", "T5, tokenizer.json"}
+    families = {"BART, merges.txt", "mBART-50, config.json", "T5, spiece.model"}
     assert find_spec("transformers") is None or families <= found.keys()
     for name, outcome in found.items():
         assert not outcome.wrong, (name, outcome.wrong[:3])

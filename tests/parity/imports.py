@@ -8,7 +8,6 @@ read. Wrong is any other error than ours, a call of the system or of pickle, mor
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -30,20 +29,20 @@ from fuzz import family_folders
 from fuzz import hostile_files as hostile
 from support import marian_writer
 
-from bench.engines import m2m_model, marian_model
+from bench.engines import hugging_face_model, m2m_model, marian_model
 from bench.harness import record
-from sharpbeam.convert.hugging_face_export import export_hugging_face
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
+from sharpbeam.text.vocabulary import read_vocabularies
 
 MEMORY, SECONDS = 4 << 30, 20
 SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through the vocabularies of what was read
 NEEDED = {
-    "torch": "files of PyTorch (.bin, .pt)",
+    "torch": "files of PyTorch (.bin)",
     "ctranslate2": "folders of CTranslate2",
     "transformers": "BART, mBART, SMaLL-100 and T5",
     "tokenizers": "BART",
@@ -74,7 +73,7 @@ def formats(home: Path) -> dict[str, Format]:
     """All formats that can be made with the packages that are here."""
     ours = _small_model(home / "ours")
     theirs, student = home / "hugging-face", _bergamot(home / "bergamot", ours)
-    export_hugging_face(ours, theirs)
+    _hugging_face(theirs, ours)
     found = {
         "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
         "config.json": Format(theirs, "config.json", hostile.json_object),
@@ -86,18 +85,27 @@ def formats(home: Path) -> dict[str, Format]:
         "Bergamot, int8": Format(student, "model.bin", hostile.marian_binary),
         "Bergamot, options": Format(student, "config.yml", hostile.marian_options),
         "Bergamot, shortlist": Format(student, "lex.bin", hostile.marian_shortlist),
-        "Marian, recurrent": Format(_marian_recurrent(home / "marian-recurrent", ours), "model.npz", hostile.marian),
         "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
     if "torch" not in LEFT_OUT:
-        found |= _of_torch(home, ours, theirs)
+        found |= _of_torch(home, theirs)
     if not {"torch", "transformers", "tokenizers"} & LEFT_OUT.keys():
         broken = family_folders.of_bart(home) | family_folders.of_t5(home)
         found |= {name: Format(*one) for name, one in broken.items()}
     if "ctranslate2" not in LEFT_OUT:
         found |= _of_ctranslate2(home, ours)
     return found | _of_m2m(home, home / "words.spm")
+
+
+def _hugging_face(folder: Path, ours: Path) -> None:
+    """The small model as MarianMT, with the files of its tokenizer."""
+    folder.mkdir()
+    hugging_face_model.write(ours, folder)
+    source, _ = read_vocabularies(ours)
+    (folder / "vocab.json").write_text(json.dumps({source.piece(token): token for token in range(len(source))}))
+    for side in ("source", "target"):
+        shutil.copy(ours / "source.spm", folder / f"{side}.spm")
 
 
 def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
@@ -113,7 +121,7 @@ def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
     return found
 
 
-def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
+def _of_torch(home: Path, theirs: Path) -> dict[str, Format]:
     """Pickles of PyTorch."""
     import torch
     from safetensors.torch import load_file
@@ -125,7 +133,7 @@ def _of_torch(home: Path, ours: Path, theirs: Path) -> dict[str, Format]:
         (folder / "model.safetensors").unlink()
         torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
         found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
-    return found | {"OpenNMT-py": Format(_open_nmt(home / "open-nmt", ours), "model.pt", hostile.checkpoint)}
+    return found
 
 
 def _of_ctranslate2(home: Path, ours: Path) -> dict[str, Format]:
@@ -202,73 +210,6 @@ def _marian_words(folder: Path, marian: Path) -> Path:
 def _with_pieces(folder: Path, marian: Path) -> Path:
     """That model, whose pieces are to be broken."""
     return Path(shutil.copytree(marian, folder))
-
-
-def _marian_recurrent(folder: Path, ours: Path) -> Path:
-    """A small recurrent model of Marian: two layers of encoder and decoder."""
-    words, embedding, dim = 100, 6, 4
-    shapes = {
-        "Wemb": (words, embedding), "decoder_ff_logit_l2_b": (1, words), "decoder_ff_state_W": (2 * dim, dim),
-        "decoder_ff_state_b": (1, dim), "decoder_W_comb_att": (dim, 2 * dim), "decoder_Wc_att": (2 * dim, 2 * dim),
-        "decoder_U_att": (2 * dim, 1), "decoder_b_att": (1, 2 * dim),
-    }  # fmt: skip
-    for i, inputs in enumerate((embedding, dim, 2 * dim)):
-        shapes |= {f"decoder_ff_logit_l1_W{i}": (inputs, embedding), f"decoder_ff_logit_l1_b{i}": (1, embedding)}
-    for prefix, inputs in (
-        ("encoder_bi", embedding), ("encoder_bi_r", embedding), ("encoder_bi_l2_cell1", dim),
-        ("encoder_bi_r_l2_cell1", dim), ("decoder_cell1", embedding), ("decoder_cell2", 2 * dim),
-        ("decoder_l2_cell1", dim),
-    ):  # fmt: skip
-        for end, outputs in (("", 2 * dim), ("x", dim)):
-            gates = {"U": (dim, outputs), "W": (inputs, outputs), "b": (1, outputs)}
-            shapes |= {f"{prefix}_{name}{end}": shape for name, shape in gates.items()}
-    draw = np.random.default_rng(0)
-    arrays: dict[str, Any] = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    options = "type: s2s\nenc-type: alternating\nenc-depth: 2\ndec-depth: 2\nlayer-normalization: false\n\0"
-    arrays["special:model.yml"] = np.frombuffer(options.encode(), np.int8)
-    folder.mkdir()
-    np.savez(folder / "model.npz", **arrays)
-    shutil.copy(ours.parent / "marian.spm", folder / "vocab.spm")
-    return folder
-
-
-def _open_nmt(folder: Path, ours: Path) -> Path:
-    """A small model under the names of OpenNMT-py, with what a checkpoint has besides."""
-    import torch
-
-    from sharpbeam.storage.model_folder import read_config, read_tensors
-
-    tensors = read_tensors(ours, read_config(ours))
-    embedding, dim = torch.tensor(tensors["target_embedding"]), tensors["target_embedding"].shape[1]
-    state = {f"{side}.embeddings.make_embedding.emb_luts.0.weight": embedding for side in ("encoder", "decoder")}
-    for name, tensor in tensors.items():
-        if name.count(".") != 4:
-            continue
-        side, _, block, part, kind = name.split(".")
-        layer = "encoder.transformer.0" if side == "encoder" else "decoder.transformer_layers.0"
-        inside = {"attention": "self_attn", "cross": "context_attn", "ffn": "feed_forward"}[block]
-        if part == "norm":
-            number = {"encoder": "", "decoder": "_2" if block == "cross" else "_1"}[side]
-            theirs = [f"{inside}.layer_norm" if block == "ffn" else f"layer_norm{number}"]
-        elif block == "ffn":
-            theirs = [f"{inside}.{'w_1' if part == 'up' else 'w_2'}"]
-        else:
-            letters = {"qkv": "qkv", "out": "o", "query": "q", "key_value": "kv"}[part]
-            products = {"q": "linear_query", "k": "linear_keys", "v": "linear_values", "o": "final_linear"}
-            theirs = [f"{inside}.{products[letter]}" for letter in letters]
-        for one, piece in zip(theirs, np.split(tensor, len(theirs)), strict=True):
-            state[f"{layer}.{one}.{kind}"] = torch.tensor(piece)
-    for side in ("encoder", "decoder"):
-        state |= {f"{side}.layer_norm.weight": torch.ones(dim), f"{side}.layer_norm.bias": torch.zeros(dim)}
-    words = ["<unk>", "<blank>", "<s>", "</s>", *(f"w{i}" for i in range(4, len(embedding)))]
-    facts: dict[str, Any] = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 2, "enc_layers": 1}
-    facts |= {"dec_layers": 1, "position_encoding": True, "norm_eps": 1e-6, "lora_layers": [], "dropout": [0.1]}
-    folder.mkdir()
-    generator = {"weight": embedding, "bias": torch.tensor(tensors["output_bias"])}
-    whole: dict[str, Any] = {"model": state, "generator": generator}
-    whole |= {"vocab": {"src": words, "tgt": words, "data_task": "seq2seq"}, "opt": argparse.Namespace(**facts)}
-    torch.save(whole | {"optim": {"training_step": 7}}, folder / "model.pt")
-    return folder
 
 
 def fuzz(cases: int, seed: int, home: Path | None = None, only: str = "") -> dict[str, Outcome]:

@@ -48,11 +48,6 @@ KINDS = {
     "ssru": f"{_TRANSFORMER} --dec-depth 2 --tied-embeddings-all {_SSRU}",
     "ssru-projection": f"{_TRANSFORMER} --dec-depth 1 --tied-embeddings-all {_SSRU} --transformer-rnn-projection",
     "ssru-pre": f"{_TRANSFORMER} --dec-depth 2 --tied-embeddings-all {_SSRU} {_PRE}",
-    "s2s": "--type s2s --dim-rnn 64",
-    "s2s-deep": "--type s2s --dim-rnn 64 --enc-depth 2 --dec-depth 2 --tied-embeddings-all",
-    "s2s-alternating": "--type s2s --dim-rnn 64 --enc-depth 3 --enc-type alternating --tied-embeddings",
-    "nematus": "--type nematus --dim-rnn 64 --enc-cell gru-nematus --dec-cell gru-nematus",
-    "amun": "--type amun --dim-rnn 64",
 }
 WITHOUT_TRANSLATION = ("transformer-pre",)
 

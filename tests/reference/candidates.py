@@ -30,16 +30,6 @@ def union(cluster: Ids, token: Ids, start: Ids) -> Ids:
     return np.unique(np.concatenate([token[:0], *(token[start[c] : start[c + 1]] for c in cluster)]))
 
 
-def best_of_sets(
-    hidden: Floats, cluster: Ids, weight: Floats, bias: Floats, token: Ids, start: Ids, k: int
-) -> Candidates:
-    """Score the set of each row's cluster."""
-    found = [
-        best(h[None], weight, bias, k, token[start[c] : start[c + 1]]) for h, c in zip(hidden, cluster, strict=True)
-    ]
-    return Candidates(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
-
 def nearest(hidden: Floats, centroid: Floats, k: int) -> Ids:
     """The k nearest centroids of each row by |C|^2 - 2 h C (CVP section 2.3), ties by lower id."""
     distance = (centroid.astype(np.float64) ** 2).sum(1) - 2 * hidden.astype(np.float64) @ centroid.T

@@ -26,9 +26,7 @@ class Operations:
     """The functions under test, on one device. `blocks` says how kernels cut the work, in random ways."""
 
     best_tokens: Callable[..., Best]
-    best_of_sets: Callable[..., Best]
     union_of_sets: Callable[..., IndexList]
-    marked: Callable[..., IndexList]
     attend_cells: Callable[..., torch.Tensor]
     device: torch.device
     blocks: Callable[[np.random.Generator], dict[str, Any]]
@@ -128,29 +126,6 @@ def union(d: Draw) -> Outcome:
     return compare(found, reference.best(d.hidden, d.weight, d.bias, d.k, truth))
 
 
-def grouped(d: Draw) -> Outcome:
-    """Rows sorted by cluster over sets that lie one after the other, then the fallback of some rows to all tokens."""
-    clusters = int(d.draw.integers(1, 9))
-    token, start = d.sets(clusters)
-    cluster = d.draw.integers(0, clusters, d.rows).astype(np.int32)
-    hidden, bias = d.on(d.hidden, True), d.on(d.bias)
-    found = d.operations.best_of_sets(
-        hidden, d.on(cluster), d.on(d.weight[token], True), d.on(d.bias[token]), d.on(token), d.on(start),
-        max(int(np.diff(start).max()), 1), d.k, **d.blocks,
-    )  # fmt: skip
-    truth = reference.best_of_sets(d.hidden, cluster, d.weight, d.bias, token, start, d.k)
-    outcome = compare(found, truth)
-    uncertain = d.draw.random(d.rows) < d.draw.random()
-    rows = d.operations.marked(d.on(uncertain.astype(np.int8)))
-    found = d.operations.best_tokens(
-        hidden, d.on(d.weight, True), bias, d.k, rows=rows, into=found, **d.blocks
-    )  # fmt: skip
-    every = reference.best(d.hidden, d.weight, d.bias, d.k)
-    joined = [np.where(uncertain.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(every, truth, strict=True)]
-    after = compare(found, reference.Candidates(*joined))
-    return Outcome(outcome.same and after.same, max(outcome.error, after.error))
-
-
 def attention(d: Draw) -> Outcome:
     """Rows that share cells of a pool, of lengths that differ, with and without a bias by distance."""
     heads, width = int(d.draw.integers(1, 4)), int(d.draw.integers(1, 40))
@@ -180,7 +155,6 @@ KINDS: dict[str, Callable[[Draw], Outcome]] = {
     "dense": dense,
     "nearest": nearest,
     "union": union,
-    "grouped": grouped,
     "attention": attention,
 }
 
@@ -189,7 +163,7 @@ def plain() -> Operations:
     """The plain PyTorch form, on the CPU."""
     from sharpbeam.gpu import plain as form
 
-    functions = form.best_tokens, form.best_of_sets, form.union_of_sets, form.marked, form.attend_cells
+    functions = form.best_tokens, form.union_of_sets, form.attend_cells
     return Operations(*functions, torch.device("cpu"), lambda draw: {})
 
 
@@ -202,5 +176,5 @@ def kernels(device: str) -> Operations:
         sizes = [int(draw.choice(sizes)) for sizes in ((16, 32), (32, 64, 128), (16, 32), (1, 2, 3))]
         return {"blocks": launch.Blocks(*sizes)}
 
-    functions = launch.best_tokens, launch.best_of_sets, union.union_of_sets, union.marked, a.attend_cells
+    functions = launch.best_tokens, union.union_of_sets, a.attend_cells
     return Operations(*functions, torch.device(device), blocks)

@@ -20,7 +20,7 @@ from triton.compiler import ASTSource
 
 from sharpbeam.gpu.kernels.attention import attention_kernel
 from sharpbeam.gpu.kernels.candidates import merge_kernel
-from sharpbeam.gpu.kernels.product import grouped_kernel, product_kernel
+from sharpbeam.gpu.kernels.product import product_kernel
 from sharpbeam.gpu.kernels.union import count_kernel, list_kernel, mark_kernel
 
 LOW = {"hidden", "weight", "query", "pool", "answer"}  # pointers to the number type of the weights
@@ -29,11 +29,10 @@ KEYS, MARKS = {"keys", "key"}, {"mask"}
 WIDE = {"dim", "hidden_stride", "weight_stride"}  # numbers that 16 divides
 TILE = {"k": 10, "width": 16, "block_r": 64, "block_v": 128, "block_d": 64}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "product": (product_kernel, TILE | {"has_rows": False, "has_tokens": False}),
-    "product, few rows": (product_kernel, TILE | {"has_rows": False, "has_tokens": False, "block_r": 16}),
-    "product, listed": (product_kernel, TILE | {"has_rows": True, "has_tokens": True, "block_r": 32}),
-    "grouped": (grouped_kernel, TILE | {"block_r": 16}),
-    "merge": (merge_kernel, {"has_rows": True, "k": 10, "width": 16, "padded": 256}),
+    "product": (product_kernel, TILE | {"has_tokens": False}),
+    "product, few rows": (product_kernel, TILE | {"has_tokens": False, "block_r": 16}),
+    "product, listed": (product_kernel, TILE | {"has_tokens": True, "block_r": 32}),
+    "merge": (merge_kernel, {"k": 10, "width": 16, "padded": 256}),
     "attention": (attention_kernel, {"biased": True, "padded": 64, "block": 32}),
     "mark": (mark_kernel, {"block": 1024}),
     "count": (count_kernel, {"block": 1024}),
@@ -71,7 +70,7 @@ def compiled(name: str, low: str, capability: int) -> dict[str, Any]:
         constexprs={places[p]: value for p, value in constants.items()},
         attrs={places[p]: [["tt.divisibility", 16]] for p in even},
     )
-    warps = 8 if name.startswith(("product", "grouped")) else 4
+    warps = 8 if name.startswith("product") else 4
     made = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
     usage = _usage(made.asm["cubin"])
     facts = {"kernel": name, "type": low, "sm": capability, "shared": made.metadata.shared}

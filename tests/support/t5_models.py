@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 from support.foreign import train_pieces
 
 # Shapes that tell the facts apart: heads that are no part of the width, few buckets, distances that sentences reach.
@@ -93,44 +91,3 @@ def _drop_shared(folder: Path) -> None:
     facts = json.loads(path.read_text())
     facts.pop("scale_decoder_outputs", None)
     path.write_text(json.dumps(facts | {"tie_word_embeddings": False}))
-
-
-def tokenizer_json(spm: bytes) -> dict[str, Any]:
-    """A SentencePiece model as `tokenizers` writes it."""
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(spm)
-    ids = range(processor.GetPieceSize())
-    special = [i for i in ids if processor.IsControl(i) or processor.IsUnknown(i)]
-    normalizer = next(value for field, value in _fields(spm) if field == 3)
-    table = next((value for field, value in _fields(normalizer) if field == 2), b"")
-    return {
-        "added_tokens": [{"id": i, "content": processor.IdToPiece(i), "special": True} for i in special],
-        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()},
-        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁"},
-        "model": {
-            "type": "Unigram",
-            "unk_id": processor.unk_id(),
-            "vocab": [[processor.IdToPiece(i), processor.GetScore(i)] for i in ids],
-        },
-    }
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a protocol buffer that are bytes, with their numbers."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        number = shift = 0
-        while True:
-            number |= (message[at] & 127) << shift
-            at, shift = at + 1, shift + 7
-            if message[at - 1] < 128:
-                return number
-
-    while at < len(message):
-        field, kind = divmod(varint(), 8)
-        size = {0: varint, 1: lambda: 8, 2: varint, 5: lambda: 4}[kind]()
-        if kind == 2:
-            yield field, message[at : at + size]
-        at += 0 if kind == 0 else size

@@ -18,8 +18,8 @@ from pathlib import Path
 from sharpbeam import DecodeOptions, Generator, MachineOptions, Scorer, Translator
 from sharpbeam.fit.progress import FitProgress
 from sharpbeam.options.fit import ScreenOptions
-from sharpbeam import fit_layer, layer_report, profile, translate_file, tune
-from sharpbeam import convert_model, export_model
+from sharpbeam import fit_layer, profile, translate_file, tune
+from sharpbeam import convert_model
 
 
 def listen(report: FitProgress) -> None:
@@ -46,10 +46,8 @@ fit_layer("screen", "model", text="text", options=ScreenOptions(fidelity=0.99), 
 fit_layer("shortlist", "model", pairs="pairs.tsv", progress=listen)
 fit_layer("preview", "model", progress=listen)
 tune("model", [Path("text")])
-summary: str = layer_report("model", "text", vectors=100).summary()
 layer: str = profile("de-en", ["Bade."]).output_layer
 convert_model("their-model", "model")
-export_model("model", "for-others")
 version: str = __import__("sharpbeam").__version__
 """
 

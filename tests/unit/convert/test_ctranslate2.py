@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.ctranslate2_writer import as_version_5
 from support.foreign import ENGLISH, demo_sentences, pieces_of, train_pieces
 from support.t5_models import FAMILIES, write_t5
 
@@ -214,51 +213,12 @@ def test_what_we_lack_is_refused_by_name(float32, tmp_path):
         read_model(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("kind", "revision", "heads"),
-    [("TransformerSpec", 4, 4), ("TransformerSpec", 3, 4), ("TransformerBase", 2, 8), ("TransformerBig", 2, 16)],
-)
-def test_a_model_of_an_older_version_says_the_same_as_in_ctranslate2(float32, tmp_path, kind, revision, heads):
-    """Before revision 3 the number of heads is the kind's own."""
-    changes = {"num_heads": None} if revision < 3 else {}
-    if revision < 4:  # what embeddings are multiplied by was a flag of theirs
-        changes |= {f"{side}/scale_embeddings": None for side in ("encoder", "decoder")}
-        changes |= {f"{side}/embeddings/multiply_by_sqrt_depth": np.int8(1) for side in ("encoder", "decoder")}
-    folder = as_version_5(float32, tmp_path / "old", kind, revision, **changes)
-    today, model = read_model(str(float32)), read_model(str(folder))
-    assert (model.config.encoder_heads, model.config.decoder_heads) == (heads, heads)
-    assert dataclasses.replace(model.config, encoder_heads=4, decoder_heads=4) == today.config
-    assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in today.tensors.items())
-    ours, theirs = ours_of(folder, tmp_path / "ours"), ctranslate2.Translator(str(folder))
-    pieces = [[*map(model.source.piece, model.source.encode(text)), "</s>"] for text in TEXTS]
-    result = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=20, min_decoding_length=0)
-    for answer, expected in zip(ours.translate(TEXTS, raw=True, beam_size=1, max_length=20), result, strict=True):
-        assert list(answer.hypotheses[0].tokens) == expected.hypotheses[0]
-
-
-def test_what_an_older_version_says_is_heeded(float32, tmp_path):
-    def read(name, revision=4, **changes):
-        changes.setdefault("decoder/start_from_zero_embedding", np.int8(0))
-        return read_model(str(as_version_5(float32, tmp_path / name, revision=revision, **changes))).config
-
-    words = read_model(str(float32)).source
-    ninth = np.frombuffer(words.piece(9).encode(), np.int8)
-    assert read("bos", with_target_bos=None, bos_token=ninth).bos_id == 9
-    assert read("eos", with_target_bos=np.int8(0), bos_token=ninth).bos_id == words.special_ids["eos_id"]
-    unscaled = {f"{side}/embeddings/multiply_by_sqrt_depth": np.int8(0) for side in ("encoder", "decoder")}
-    scales = {f"{side}/scale_embeddings": None for side in ("encoder", "decoder")}
-    models = [read(f"scale {len(changes)}", 3, **scales, **changes) for changes in ({}, unscaled)]
-    assert [model.scaled_embedding for model in models] == [True, False]
-    for name, revision, changes, message in (
-        ("begins", 4, {"with_source_bos": np.int8(1)}, "add_source_bos is True"),
-        ("user", 4, {"user_decoder_start_tokens": np.int8(1)}, "decoder_start_token is None; .* each request name"),
-        ("text", 4, {"unk_token": np.array([-1, -1], np.int8)}, "unk_token is no text"),
-        ("flag", 4, {"with_source_eos": np.zeros(2, np.int8)}, r"with_source_eos has shape \(2,\)"),
-        ("first", 1, {}, "is of revision 1"),
-        ("newer", 5, {}, "does not account for, such as 'activation'"),
-    ):
-        with pytest.raises(ModelError, match=rf"model\.bin.* {message}"):
-            read(name, revision, **changes)
+def test_a_model_of_an_older_version_is_refused(float32, tmp_path):
+    folder = shutil.copytree(float32, tmp_path / "old")
+    raw = (folder / "model.bin").read_bytes()
+    (folder / "model.bin").write_bytes(b"\5\0\0\0" + raw[4:])
+    with pytest.raises(ModelError, match="its version is 5, and 6 is read; convert its original again"):
+        read_model(str(folder))
 
 
 def test_a_start_that_is_left_to_the_user_is_refused(float32, tmp_path):

@@ -55,6 +55,6 @@ def test_kernels_compile_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     pytest.importorskip("triton.backends.nvidia")
     said = in_process("-m", "support.gpu_compile", "fp16", "90", TRITON_CACHE_DIR=str(tmp_path))
     found = {line["kernel"]: line for line in map(json.loads, said.splitlines())}
-    assert len(found) == 9
+    assert len(found) == 8
     assert all(line["stack"] == 0 for line in found.values()), "registers are spilled"
-    assert all(found[name]["tensor_cores"] for name in found if name.startswith(("product", "grouped")))
+    assert all(found[name]["tensor_cores"] for name in found if name.startswith("product"))

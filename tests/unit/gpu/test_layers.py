@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from reference.candidates import union
-from reference.layers import ReferenceLayer, ReferenceScreenLayer
+from reference.layers import ReferenceLayer
 from support.made_layers import MadeArtifacts, normal, whole
 
 from sharpbeam import OptionError
@@ -52,21 +51,6 @@ def test_exact(draw, k) -> None:
     assert_same(on_device("exact", weight, bias, artifacts), ReferenceLayer(weight, bias), hidden, k)
 
 
-@pytest.mark.parametrize("draw", [normal, whole])
-@pytest.mark.parametrize("k", [1, 10, 30])
-@pytest.mark.parametrize("name", ["screen", "screen alone"])
-def test_screen(name, draw, k) -> None:
-    weight, bias, hidden, artifacts = made(draw)
-    screen, exact = artifacts.screen().by_scope[""], ReferenceLayer(weight, bias)
-    alone = replace(screen, residual=None, fallback=None)
-    truth = ReferenceScreenLayer(weight, bias, screen if name == "screen" else alone, exact)
-    layer = on_device(name, weight, bias, artifacts)
-    if name == "screen":
-        uncertain = [truth._score(h).uncertain for h in hidden]
-        assert any(uncertain) and not all(uncertain)  # some rows fall back, and some do not
-    assert_same(layer, truth, hidden, k)
-
-
 def test_union() -> None:
     weight, bias, hidden, artifacts = made(whole)
     screen = artifacts.screen().by_scope[""]
@@ -94,3 +78,5 @@ def test_k_and_names_are_checked() -> None:
         on_device("exact", weight, bias, artifacts).topk(hidden, VOCAB + 1)
     with pytest.raises(OptionError, match="output_layer is 'preview'; on a GPU it must be"):
         on_device("preview", weight, bias, artifacts)
+    with pytest.raises(OptionError, match="screen_sets is 'tested'; it must be union on a GPU"):
+        on_device("screen", weight, bias, artifacts)

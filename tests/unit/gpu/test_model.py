@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from unit.conftest import TRANSFORMER_GRID
 
 from sharpbeam import OptionError
 from sharpbeam.models.native import NativeModel
@@ -14,6 +15,7 @@ from sharpbeam.gpu.model import DeviceModel  # noqa: E402
 
 TOLERANCE = 2e-5
 CPU = torch.device("cpu")
+SMALL = pytest.mark.parametrize("small", ["transformer", "experts", "ssru"], indirect=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,6 +38,7 @@ class Taken:
         return self.model.vectors.take(tickets).float().numpy(), state
 
 
+@pytest.mark.parametrize("config", TRANSFORMER_GRID, indirect=True)
 def test_hidden_vectors_are_the_native_ones(config, make_tensors, walk):
     tensors, path = make_tensors(config), walk(config)
     found = path.run(Taken(DeviceModel(config, tensors, CPU)))
@@ -44,6 +47,7 @@ def test_hidden_vectors_are_the_native_ones(config, make_tensors, walk):
     np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
 
 
+@SMALL
 def test_attention_is_the_native_one(small, make_tensors, walk):
     tensors, path = make_tensors(small), walk(small)
     runs = [DeviceModel(small, tensors, CPU).open(), NativeModel(small, tensors).open()]
@@ -56,6 +60,7 @@ def test_attention_is_the_native_one(small, make_tensors, walk):
         np.testing.assert_allclose(answers[0][0], answers[1][0], rtol=0, atol=TOLERANCE)
 
 
+@SMALL
 def test_long_rows_and_many_sources_outgrow_the_first_pools(small, make_tensors, make_requests):
     tensors, requests = make_tensors(small), make_requests(small, (70, 2, 3, 5, 7, 1, 1, 4, 9, 66, 80, 12))
     device, native = Taken(DeviceModel(small, tensors, CPU)), NativeModel(small, tensors).open()
@@ -72,6 +77,7 @@ def test_long_rows_and_many_sources_outgrow_the_first_pools(small, make_tensors,
     np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
 
 
+@SMALL
 def test_cells_that_no_row_needs_are_free_again(small, make_tensors, walk):
     model, path = DeviceModel(small, make_tensors(small), CPU), walk(small)
     run = model.open()
@@ -84,6 +90,7 @@ def test_cells_that_no_row_needs_are_free_again(small, make_tensors, walk):
     assert model.open()._pools is pools  # the next run takes them over
 
 
+@SMALL
 def test_hidden_vectors_last_until_the_next_step(small, make_tensors, walk):
     model, path = DeviceModel(small, make_tensors(small), CPU), walk(small)
     run = model.open()
@@ -95,6 +102,7 @@ def test_hidden_vectors_last_until_the_next_step(small, make_tensors, walk):
         model.vectors.take(first)
 
 
+@SMALL
 def test_mistakes_are_refused_and_change_nothing(small, make_tensors, walk):
     model, path = DeviceModel(small, make_tensors(small), CPU), walk(small)
     run = model.open()
@@ -110,14 +118,17 @@ def test_mistakes_are_refused_and_change_nothing(small, make_tensors, walk):
     path.run(run)
 
 
+@SMALL
 def test_half_precision_is_near(small, make_tensors, walk):
-    if type(small).__name__ != "TransformerConfig":
-        with pytest.raises(OptionError, match="must be float32"):
-            DeviceModel(small, make_tensors(small), CPU, "float16")
-        return
     tensors, path = make_tensors(small), walk(small)
     truth = path.run(NativeModel(small, tensors).open())
     for dtype, tolerance in (("float16", 0.05), ("bfloat16", 0.4)):
         found = path.run(Taken(DeviceModel(small, tensors, CPU, dtype)))
         near = np.abs(found - truth).max(axis=1) < tolerance
         assert near.mean() > 0.9 if getattr(small, "experts", 0) else near.all()  # another expert is another vector
+
+
+@pytest.mark.parametrize("small", ["recurrent", "lstm"], indirect=True)
+def test_other_families_are_refused_by_name(small, make_tensors):
+    with pytest.raises(OptionError, match="models are not there on a GPU; leave the option out"):
+        DeviceModel(small, make_tensors(small), CPU)
