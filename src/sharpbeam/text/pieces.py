@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class PieceVocabulary:
         """The bytes of the list's file, and after them those of the SentencePiece model."""
         return self.listed + (self._spm or b"")
 
-    @property
+    @cached_property
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
         facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}

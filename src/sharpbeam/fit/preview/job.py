@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from sharpbeam.fit.texts import texts_or_sample
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.options.schema import require
+from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.preview import Preview, PreviewLayer
 from sharpbeam.storage.model_folder import read_config
 
@@ -110,12 +112,16 @@ def collected(
     direction: Direction | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Records:
-    """At most `count` rows of a beam of 5 over source sentences `lines`, as `record_type` has them; `work` is a new
-    folder for what is collected."""
+    """At most `count` rows of greedy search over source sentences `lines`, as `record_type` has them.
+
+    Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
+    `work` is a new folder for what is collected.
+    """
     language = architecture_of(loaded.config).task == "language"
     direction = direction or loaded.language_tags.direction(LanguageOptions())
     k = min(TOP_K, loaded.vocab_size)
-    collector = Collector(loaded, work, BEAM, k, loaded.machine.workers, language, direction)
+    scanned = replace(loaded, exact=cast(RowLayer, loaded.layer_named("scan")))  # the same tokens, faster
+    collector = Collector(scanned, work, 1, k, loaded.machine.workers, language, direction)
     records = collector.collect(lines, {}, count, advance).read(lambda sentence: np.ones(len(sentence), np.bool_))
     return records[:count]
 
