@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sharpbeam.errors import InputError, ModelError, OptionError, OutputError, RequestCancelledError, SharpbeamError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     __version__: str
 
     from sharpbeam.api.generator import Generator
@@ -86,6 +88,11 @@ _NAMES = {  # of each module, those that are public here
     "report.tune": "tune",
     "search.registry": "register_search",
 }
+
+
+def _make_model(files: Path, folder: Path) -> None:
+    """Make a model folder of another program's files: for `hub`, which is a layer below conversion and fits."""
+    import_module("sharpbeam.fit.new_model").make_model(files, folder)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from sharpbeam.version import program_version
 GROUPS = {  # the files of `verbs`, each with a function of its name
     "Use a model": ("translate", "generate", "score"),
     "Serve it": ("serve",),
-    "Get a model": ("convert", "train", "info"),
+    "Get a model": ("models", "convert", "train", "info"),
     "Make it faster": ("tune", "fit"),
     "Measure it": ("evaluate", "profile", "trace"),
 }
@@ -47,5 +48,8 @@ def _before_verbs(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing: models in the cache alone.")] = False,
 ) -> None:
-    """Options that need no verb."""
+    """Options that stand before the verb."""
+    if offline:
+        os.environ["SHARPBEAM_OFFLINE"] = "1"

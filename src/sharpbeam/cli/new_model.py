@@ -1,4 +1,4 @@
-"""The last steps for a new model folder: what int8 loses is measured, and the preview fitted."""
+"""The last steps for a new model folder: the preview is fitted, and on request what int8 loses measured."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from sharpbeam.errors import SharpbeamError
 def measure_and_fit(
     folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = (), references: Sequence[str] = ()
 ) -> None:
-    """Measure int8 on `sources`, and fit the preview to `texts` if that takes seconds; the model stands if it fails."""
+    """Measure int8 on `sources`, if any, and fit the preview to `texts` if that takes seconds.
+
+    The model stands if it fails.
+    """
     from sharpbeam.fit.preview.job import fit_preview, worth_fitting
     from sharpbeam.report.precision import check_precision
 
     try:
         quick = worth_fitting(folder)
-        if quick or sources:
+        if sources:
             print(f"Number type {check_precision(folder, sources, references).summary()}.")
         if quick:
             with shown_progress() as progress:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.read import read_model
-from sharpbeam.errors import ModelError, OutputError
+from sharpbeam.convert.read import read_model, refuse_flags
+from sharpbeam.errors import InputError, ModelError, OutputError
+from sharpbeam.hub.cache import source_files
+from sharpbeam.hub.names import HUB_NAME, Name, name_of
 from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
@@ -39,28 +42,44 @@ def convert_model(
 ) -> Conversion:
     """Convert the model `source` of another program to the model folder `output`.
 
-    `source` is a folder, a file, or a name in the Hugging Face hub (owner/name). Its own shortlist and search options
-    are kept. `source_spm` and `target_spm` are the SentencePiece models, or Marian's .yml, of a model that comes
-    without; the target's default is the source's. `source_eos`: a CTranslate2 model was trained with eos at the end of
-    each source. `quantization`: "auto" stores matrices as the source has them, int8 or float32; "int8" quantizes all,
-    each row by its largest value; "float32" none. `overwrite` replaces a model folder.
+    `source` is a folder, a file, or a name to fetch (firefox:en-pt, hf:owner/name). Its own shortlist and
+    search options are kept. `source_spm` and `target_spm` are the SentencePiece models, or Marian's .yml, of a model
+    that comes without; the target's default is the source's. `source_eos`: a CTranslate2 model was trained with eos at
+    the end of each source. `quantization`: "auto" stores matrices as the source has them, int8 or float32; "int8"
+    quantizes all, each row by its largest value; "float32" none. `overwrite` replaces a model folder.
 
     Raises ModelError for a model that cannot be read or has a feature that Sharpbeam lacks, InputError for files that
     cannot be read, OutputError if `output` cannot be written, OptionError for a wrong value.
     """
     name, folder = str(source), Path(output)
-    require(bool(name), "source", name, "a folder, a file, or a name in the Hugging Face hub (owner/name)")
+    require(bool(name), "source", name, "a folder, a file, or a name such as firefox:en-pt")
     allowed = get_args(Quantization)
     require(quantization in allowed, "quantization", quantization, " or ".join(allowed))
     spm = (source_spm and Path(source_spm)) or None, (target_spm and Path(target_spm)) or None
     check_readable([path for path in spm if path is not None])
     _check_output(folder, Path(name), overwrite)
-    model = read_model(name, spm[0], spm[1], source_eos)
-    if quantization != "auto":
-        tensors = {name: _stored(name, tensor, quantization) for name, tensor in model.tensors.items()}
-        model = replace(model, tensors=tensors)
-    model.save(folder, folder.resolve().name)
+    to_fetch = _name(name)
+    if to_fetch is not None and to_fetch.registry not in ("ct2", "url"):
+        refuse_flags(*spm, source_eos, f"{name}, which is fetched,")
+    with source_files(to_fetch) if to_fetch else nullcontext(Path(name)) as files:
+        model = read_model(str(files), spm[0], spm[1], source_eos)
+        if quantization != "auto":
+            tensors = {name: _stored(name, tensor, quantization) for name, tensor in model.tensors.items()}
+            model = replace(model, tensors=tensors)
+        model.save(folder, folder.resolve().name)
     return Conversion(folder, model.summary, model.notes)
+
+
+def _name(source: str) -> Name | None:
+    """The name that `source` is; None for a folder or file that is there. owner/name is one in the hub."""
+    if Path(source).exists():
+        return None
+    name = name_of(source) or (Name("hf", source) if HUB_NAME.fullmatch(source) else None)
+    if name is None:
+        raise InputError(
+            f"there is no folder or file {source!r}, and it is no name in the Hugging Face hub (owner/name); check it."
+        )
+    return name
 
 
 def _stored(name: str, tensor: Tensor, quantization: Quantization) -> Tensor:

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Any
 
 from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.marian import is_marian_file
-from sharpbeam.convert.hub import fetch
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
 from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.json import read_json
 
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")  # with a branch, tag or commit
-
 
 def read_model(
     origin: str, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
 ) -> ForeignModel:
-    """The model at `origin`: a folder, a file, or a name in the Hugging Face hub. Raises ModelError or InputError.
+    """The model at `origin`, a folder or a file. Raises ModelError or InputError.
 
     `source_spm` and `target_spm` are for kinds that do not come with SentencePiece models; others refuse them.
     `source_eos`: a model of CTranslate2 was trained on sources that end in eos, though its files lack that fact.
     """
     path = Path(origin)
-    if not path.exists():
-        if _HUB_NAME.fullmatch(origin):
-            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
-            return read_hugging_face(fetch(origin))
-        raise InputError(
-            f"there is no folder or file {origin!r}, and it is no name in the Hugging Face hub (owner/name); check it."
-        )
-    if path.is_dir() and (path / "config.json").is_file():
-        facts = read_json(path / "config.json")
-        if "format_version" in facts and "architecture" in facts:
-            raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
-        if "model_type" in facts:
-            refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
-            return read_hugging_face(path)
+    if is_model_folder(path):
+        raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
+    if "model_type" in _facts(path):
+        refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
+        return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
         return read_ctranslate2(path, source_spm, target_spm, source_eos)
     refuse_flags(None, None, source_eos, "this model")
@@ -53,6 +41,16 @@ def read_model(
         "Bergamot, its options (.yml) or its folder, or a folder of Hugging Face with a config.json "
         f"of model_type {', '.join(FAMILIES)}."
     )
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether `path` is a model folder of Sharpbeam."""
+    return {"format_version", "architecture"} <= _facts(path).keys()
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """The facts in config.json of a folder; none where there is no such file."""
+    return read_json(path / "config.json") if (path / "config.json").is_file() else {}
 
 
 def _models_in(folder: Path) -> list[Path]:

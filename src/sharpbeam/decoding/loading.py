@@ -16,6 +16,8 @@ from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
+from sharpbeam.hub.cache import folder_of
+from sharpbeam.hub.names import HUB_NAME, PAIR, name_of
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
@@ -203,12 +205,18 @@ def bundled_models() -> dict[str, Path]:
 
 
 def find_model(model: str | Path) -> Path:
-    """The folder of a model: a bundled name comes first, anything else is a path. Raises ModelError."""
+    """The folder of a model: a bundled name, a folder, or a name of `sharpbeam.hub`, which is fetched once.
+
+    Raises ModelError, and InputError for what cannot be fetched.
+    """
     bundled = bundled_models()
     if not isinstance(model, (str, os.PathLike)):
         raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
     if isinstance(model, str) and model in bundled:
         return bundled[model]
+    name = name_of(model) if isinstance(model, str) and not Path(model).exists() else None
+    if name is not None:
+        return folder_of(name)
     if model == "":
         raise ModelError("the name of the model is empty; give a folder, or the name of a bundled model.")
     folder = Path(model)
@@ -217,7 +225,12 @@ def find_model(model: str | Path) -> Path:
     if folder.exists():
         raise ModelError(f"the model {folder} is a file; pass the folder that contains it. {FOREIGN.format(folder)}")
     names = ", ".join(bundled) if bundled else "none in this installation"
-    hub = " One of the Hugging Face hub is converted first: sharpbeam convert." if str(model).count("/") == 1 else ""
+    hub = f" Of the Hugging Face hub it is hf:{model}." if HUB_NAME.fullmatch(str(model)) else ""
+    if pair := PAIR.fullmatch(str(model)):
+        hub = (
+            f" To fetch one, try firefox:{model}, bergamot:{model} or opus:{model}; sharpbeam models find {pair[1]} "
+            f"{pair[2]} lists those there are."
+        )
     raise ModelError(
         f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
         f"{nearest(str(model), bundled)} Bundled are: {names}.{hub}"
@@ -229,7 +242,7 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
 
     Raises ModelError.
     """
-    if isinstance(model, str) and "+" in model and not Path(model).exists():
+    if isinstance(model, str) and "+" in model and "://" not in model and not Path(model).exists():
         model = model.split("+")
     if not isinstance(model, Sequence) or isinstance(model, str):
         return (find_model(model),)

@@ -14,7 +14,7 @@ from sharpbeam.options.server import LANGUAGE
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.storage.model_folder import read_facts
 
-DIRECTION = re.compile(rf"(?:.*[-_./])?({LANGUAGE})-({LANGUAGE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
+DIRECTION = re.compile(rf"(?:.*[-_./:])?({LANGUAGE})-({LANGUAGE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # of LibreTranslate
 
 

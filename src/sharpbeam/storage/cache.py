@@ -1,8 +1,8 @@
 """Notes about files, in the user's cache: facts of a file that hold as long as it is not changed.
 
 A note holds the file's device, number, size and times of change, and speaks for it only while all of these are the
-same. A note that cannot be read or written is as if it were not there. SHARPBEAM_CACHE names another folder for notes,
-or none if it is empty.
+same. A note that cannot be read or written is as if it were not there. SHARPBEAM_CACHE names another folder for notes
+and for the models of `sharpbeam.hub`, or none if it is empty.
 """
 
 from __future__ import annotations
@@ -52,13 +52,18 @@ def write_note(kind: str, path: Path, state: list[int], facts: dict[str, Any]) -
         write_text(note, json.dumps({"state": state, "facts": facts}))
 
 
-def _place(kind: str, path: Path) -> Path | None:
-    """The file of the note; None if the user wants no cache."""
+def cache_home() -> Path | None:
+    """The folder of the user's cache; None if the user wants none."""
     home = os.environ.get(HOME)
     if home == "":
         return None
     try:
-        folder = Path(home) if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sharpbeam"
+        return Path(home) if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sharpbeam"
     except RuntimeError:  # there is no home
         return None
-    return folder / kind / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.json"
+
+
+def _place(kind: str, path: Path) -> Path | None:
+    """The file of the note; None if the user wants no cache."""
+    folder = cache_home()
+    return folder and folder / kind / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.json"

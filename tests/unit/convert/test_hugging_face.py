@@ -11,6 +11,7 @@ import pytest
 from support.foreign import demo_sentences
 
 from sharpbeam import Translator
+from sharpbeam.convert.conversion import convert_model
 from sharpbeam.convert.formats.torch import read_torch, tensors_of
 from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
@@ -451,9 +452,10 @@ def test_tensors_that_share_numbers_stay_one(transformers, tmp_path):
 @pytest.mark.parametrize("side", ["source_spm", "target_spm"])
 def test_a_sentencepiece_model_that_would_not_be_heeded_is_refused(marian, side):
     name = side.replace("_", "-")
-    for origin in (str(marian), "no-such/hub-name"):
-        with pytest.raises(InputError, match=f"{name} is .*source.spm; a model of Hugging Face has its own"):
-            read_model(origin, **{side: marian / "source.spm"})
+    with pytest.raises(InputError, match=f"{name} is .*source.spm; a model of Hugging Face has its own"):
+        read_model(str(marian), **{side: marian / "source.spm"})
+    with pytest.raises(InputError, match=f"{name} is .*source.spm; o/none, which is fetched, has its own"):
+        convert_model("o/none", marian.parent / "none", **{side: marian / "source.spm"})
 
 
 def test_a_layer_that_the_config_does_not_name_is_refused(marian, tmp_path):

@@ -14,9 +14,7 @@ from sharpbeam.text.lines import check_readable, read_all
 def convert(
     origin: Annotated[
         str,
-        typer.Argument(
-            metavar="FROM", help="A model of another program: a folder, a file, or a name in the Hugging Face hub."
-        ),
+        typer.Argument(metavar="FROM", help="A model of another program: a folder, a file, or a name of `models get`."),
     ],
     to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
     *,
@@ -40,12 +38,12 @@ def convert(
         bool,
         typer.Option(
             "--preview/--no-preview",
-            help="Fit the preview (fit preview) and measure what int8 loses, if that takes seconds.",
+            help="Fit the preview (fit preview), if that takes seconds.",
         ),
     ] = True,
     text: Annotated[
         Path | None,
-        typer.Option(help="Source sentences, one a line, to fit to and to measure int8 on. Default: samples."),
+        typer.Option(help="Source sentences, one a line, to fit to (default: samples) and to measure int8 on."),
     ] = None,
     references: Annotated[
         Path | None, typer.Option(help="Their translations: what int8 loses is shown in BLEU too.")
