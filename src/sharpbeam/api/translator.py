@@ -10,7 +10,7 @@ import numpy as np
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.contract.decoding import decode_lines
-from sharpbeam.contract.sentences import Contract, piece_counter
+from sharpbeam.contract.sentences import Contract, word_rarity
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
@@ -99,7 +99,7 @@ class Translator(TextDecoder[Translation]):
             attends=self._attends,
             attention=search.return_attention,
             penalty=search.length_penalty,
-            count_pieces=piece_counter(self.loaded.source),
+            rarity=word_rarity(self.loaded.source),
         )
 
     @cached_property

@@ -11,6 +11,7 @@ from sharpbeam.contract.answers import Change, Piece, changed_text, joined
 from sharpbeam.contract.sentences import Contract, sentence_steps
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import Span, blanked, covered, find_spans, message_arms
 
@@ -22,7 +23,9 @@ _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]
 # One sentence of words and usual signs; what else there is has to be looked at.
 _PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_](?:[^\W_]|[ ,'’\"“”„«»;()—–-])*[.!?…]?[\"”»'’)]?\s*")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
-_LOWER = re.compile("(?<![^\\W_])[a-zß-öø-ÿа-яёα-ωά-ώ]{4}")  # a word that a title would begin with a capital letter
+_LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
+# A word that a title would begin with a capital letter.
+_LOWER = re.compile(rf"(?<![^\W_])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
 _MARKED = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}|\s-\w|--")
 
 

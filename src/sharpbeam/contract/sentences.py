@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from typing import Any
 
 from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation
-from sharpbeam.text.case import Case, case_of, outside, titled, upper
+from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper, with_names
 from sharpbeam.text.flags import text_flags
 from sharpbeam.text.numbers import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept
 from sharpbeam.text.vocabulary import Vocabulary
 
+FEW = 100  # pieces that are about as frequent: signs, endings and the like come first
 AGAIN = {"beam_size": 5, "num_hypotheses": 5}
 
 
@@ -32,23 +34,27 @@ class Contract:
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
     messages: int = 3  # ICU messages inside of each other that are translated
     changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
-    count_pieces: Callable[[str], int] = len  # of a word of the source
+    rarity: Callable[[str], float] = len  # of a word of the source
 
 
-def piece_counter(vocabulary: Vocabulary) -> Callable[[str], int]:
-    """A function that counts the pieces of a word."""
-    return lambda word: len(vocabulary.encode(word))
+def word_rarity(vocabulary: Vocabulary) -> Callable[[str], float]:
+    """The rarity of a word: by Zipf's law, from the numbers of its pieces, which vocabularies have by frequency."""
+    unknown, count = vocabulary.special_ids.get("unk_id", -1), len(vocabulary)
+    return lambda word: sum(log(FEW + (count if token == unknown else token)) for token in vocabulary.encode(word))
 
 
 def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
     """The translation of a sentence."""
     hidden = blanked(text, spans)
-    case = case_of(text, hidden, contract.language, contract.count_pieces)
+    case = case_of(text, hidden, contract.language, contract.rarity)
     spelled = case.text if case else text
     changes = dict(contract.changes)
     if case and case.name == "words" and contract.attends:
         changes["return_attention"] = True
     answer = yield from _number_steps(spelled, spans, contract, changes)
+    if case and case.name != "words":
+        again = with_names(spelled, blanked(spelled, spans), answer.text, contract.rarity)
+        answer = answer if again == spelled else (yield from _number_steps(again, spans, contract, changes))
     answers = answer.hypotheses
     if case:
         fixed = [span.text for span in spans]
@@ -89,6 +95,7 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
     if case.name == "upper":
         return replace(answer, text=outside(answer.text, fixed, lambda text: upper(text, language)))
     if case.name == "title":
+        language = language_of(answer.text, language)
         return replace(answer, text=outside(answer.text, fixed, lambda text: titled(text, case.small, language)))
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
     capitals = {index for index, word in enumerate(attention.source) if word in case.capitals}

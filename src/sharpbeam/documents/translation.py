@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.contract.answers import Piece, joined_text
-from sharpbeam.contract.sentences import Contract, piece_counter
+from sharpbeam.contract.sentences import Contract, word_rarity
 from sharpbeam.contract.steps import Steps
 from sharpbeam.documents.confidence import sentence_confidence
 from sharpbeam.documents.decoding import Decoded, decode_steps, kept
@@ -91,7 +91,7 @@ def translate_text(
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
     terms = Glossary.of(glossary)
-    spelling: Any = {"target": target, "count_pieces": piece_counter(translator.loaded.source)}
+    spelling: Any = {"target": target, "rarity": word_rarity(translator.loaded.source)}
     steps = document_steps(document, wanted, language, attends, terms, **spelling)
     return run_steps(steps, translator, chosen, progress, terms)
 
@@ -151,16 +151,16 @@ def document_steps(
     glossary: Glossary | None = None,
     confidence: bool = True,
     target: str = "",
-    count_pieces: Callable[[str], int] = len,
+    rarity: Callable[[str], float] = len,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
-    Without `confidence` that of sentences is 1. `count_pieces` counts those of a word, for text in capitals.
+    Without `confidence` that of sentences is 1. `rarity` is that of the spelling of a word, for text in capitals.
     """
-    contract = Contract(language, target, attends, attention=True, count_pieces=count_pieces)
+    contract = Contract(language, target, attends, attention=True, rarity=rarity)
     if target and (relabel := getattr(document, "relabel", None)):  # HTML
         relabel(language, target)
     segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()

@@ -2,7 +2,7 @@
 """Letter case: which case a sentence is written in, its usual spelling, and that case on another text.
 
 Models translate text in capitals badly, since they have seen little of it. The usual spelling of a word is the one that
-the vocabulary of the model writes with the fewest pieces: "paris" has two, "Paris" has one.
+the vocabulary of the model writes with few and frequent pieces: "paris" has two, "Paris" has one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,34 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sharpbeam.text.sentences import short_code
+
 CaseName = Literal["upper", "title", "words"]
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_DOTTED = ("tr", "az", "tur", "aze", "azj")  # languages with a capital i that has its dot
+_DOTTED = ("tr", "az", "aze")  # languages with a capital i that has its dot
 LEAST_LOWERED = 2  # words of a title that are usually in lower case
 LEAST_RUN = 2  # words in capitals, one after another, of a sentence that is not
 LEAST_LETTERS = 8  # of such words
 LEAST_CAPITALS = 5  # letters of a sentence in capitals, which otherwise is an abbreviation
 LEAST_WORD = 3  # letters of the words of a title that are counted
-LONG_WORD = 4  # letters of words that have a capital letter in any title
+LONG_WORD = 4  # letters of words that have a capital letter in any title, but for those in SMALL_WORDS
+RARER = 1.25  # by so much rarity a word in lower case is a name (docs/lab/text.md)
+_NOUNS = ("de", "lb")  # languages whose nouns have capital letters
+SMALL_WORDS = {  # that many titles have in lower case
+    "en": "a an and as at but by for from in into nor of off on onto or over per than the to upon via vs with",
+    "pt": "a ao aos as até com como da das de do dos e em entre mas na nas no nos nem o os ou para pela pelas pelo "
+    "pelos por que se sem sob sobre um uma umas uns à às",
+    "es": "a al como con de del desde e el en entre hasta la las lo los ni o para pero por que se sin sobre su tras u "
+    "un una unas unos y",
+    "fr": "a à au aux avec ce chez dans de des du en est et la le les leur mais ne ni ou où par pas pour que qui sa "
+    "sans se ses si son sous sur un une vers",
+    "it": "a ad ai al alla alle allo che con da dai dal dalla dalle degli dei del della delle dello di e ed fra gli i "
+    "il in la le lo ma nei nel nella nelle o per se su sul sulla tra un una uno",
+    "de": "als am an auf aus bei das dem den der des die durch ein eine einem einen einer eines für gegen im in ist "
+    "mit nach oder ohne seit und unter vom von vor wie zu zum zur über",
+    "nl": "aan als bij de den der een en het in met na naar of om op over per te ten tot uit van voor",
+}
+_SMALL = {language: frozenset(words.split()) for language, words in SMALL_WORDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +55,17 @@ class Case:
 
 def lower(text: str, language: str) -> str:
     """The text in lower case."""
-    if _code(language) in _DOTTED:
+    if short_code(language) in _DOTTED:
         text = text.replace("İ", "i").replace("I", "ı")
     return text.lower()
 
 
 def upper(text: str, language: str) -> str:
     """The text in capitals; Greek ones have no accents."""
-    code = _code(language)
+    code = short_code(language)
     if code in _DOTTED:
         text = text.replace("i", "İ")
-    if code in ("el", "ell"):
+    if code == "el":
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).replace("\u0301", ""))
     return text.upper()
 
@@ -56,41 +75,57 @@ def capitalized(word: str, language: str) -> str:
     return upper(word[:1], language) + word[1:]
 
 
-def case_of(text: str, hidden: str, language: str, count_pieces: Callable[[str], int]) -> Case | None:
+def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float]) -> Case | None:
     """The case of a sentence; None where it is the usual one.
 
-    `hidden` is the text with spaces in the places of what is no text. `count_pieces` counts those of a word.
+    `hidden` is the text with spaces in the places of what is no text. `rarity` is that of the spelling of a word.
     """
     words = list(WORD.finditer(hidden))
-    if not words:
-        return None
-    capitals = [word for word in words if len(word[0]) > 1 and word[0].isupper()]
+    runs = _runs(words)
+    begun = sum(word[0][0].isupper() for word in words)
     name: CaseName = "words"
-    chosen: Sequence[re.Match[str]] = [word for run in _runs(words) for word in run]
+    chosen: Sequence[re.Match[str]] = [word for run in runs for word in run]
     if hidden.isupper() and sum(map(str.isalpha, hidden)) >= LEAST_CAPITALS:
         name, chosen = "upper", words
-    elif not capitals and len(words) > LEAST_LOWERED and words[0][0][0].isupper() and all(map(_in_title, words)):
-        name, chosen = "title", words
+    elif not runs and len(words) > LEAST_LOWERED and 2 * begun >= len(words) and words[0][0][0].isupper():
+        name, chosen = "title", [word for word in words if len(word[0]) == 1 or word[0][1:].islower()]
+    if not chosen:
+        return None
+    language = language_of(hidden, language)
+    small = [word for word in words[1:] if _is_small(word[0].lower(), language)]
+    if name == "title" and not all(_in_title(word[0], language) for word in words):
+        return None
     spelled, lowered = text, 0
     for word in chosen:
-        alone = name == "title" and len(word[0]) == 1  # R&D
-        usual = word[0] if alone else _usual(word[0], language, count_pieces)
+        initial = name == "title" and len(word[0]) == 1 and hidden[word.end() : word.end() + 1] in ("&", ".")  # R&D
+        usual = word[0] if initial else _usual(word[0], language, rarity)
         lowered += usual.islower() and len(usual) >= LEAST_WORD and word[0][0].isupper() and word is not words[0]
         usual = capitalized(usual, language) if word is words[0] else usual
         if len(usual) == len(word[0]):
             spelled = spelled[: word.start()] + usual + spelled[word.end() :]
-    least = LEAST_LOWERED + (2 if _code(language) in ("de", "deu") else 0)  # its nouns have capital letters
-    if spelled == text or (name == "title" and lowered < least):
+    if spelled == text or (name == "title" and lowered < LEAST_LOWERED + 2 * (language in _NOUNS)):
         return None
-    return Case(name, spelled, tuple(word.span() for word in chosen), any(word[0].islower() for word in words))
+    large = small and all(word[0][0].isupper() for word in small)
+    return Case(name, spelled, tuple(word.span() for word in chosen), not large)
+
+
+def with_names(text: str, hidden: str, answer: str, rarity: Callable[[str], float]) -> str:
+    """The text with a capital letter for words that its translation copied, where that spelling is no rarer: names."""
+    copied = set(WORD.findall(answer.lower()))
+    for word in WORD.finditer(hidden):
+        name = word[0].capitalize()
+        if len(name) >= LONG_WORD and word[0].islower() and word[0] in copied and rarity(word[0]) > rarity(name):
+            text = text[: word.start()] + name + text[word.end() :]
+    return text
 
 
 def titled(text: str, small: bool, language: str) -> str:
-    """The text as a title, in which short words stay in lower case where they are `small`."""
+    """The text as a title, in which short words after the first one stay in lower case where they are `small`."""
+    first = WORD.search(text)
 
     def word(match: re.Match[str]) -> str:
-        short = small and len(match[0]) < LONG_WORD
-        return match[0] if short else capitalized(match[0], language)
+        stays = small and first is not None and match.start() > first.start() and _is_small(match[0], language)
+        return match[0] if stays else capitalized(match[0], language)
 
     return WORD.sub(word, text)
 
@@ -104,13 +139,23 @@ def outside(text: str, fixed: Iterable[str], change: Callable[[str], str]) -> st
     return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
 
 
-def _code(language: str) -> str:
-    return language.replace("_", "-").split("-")[0].lower()
+def language_of(text: str, language: str) -> str:
+    """The code of a language; where none is named, that of the language whose small words the text has most of."""
+    if language:
+        return short_code(language)
+    words = WORD.findall(text.lower())
+    counts = {code: sum(word in small for word in words) for code, small in _SMALL.items()}
+    return max(counts, key=counts.__getitem__) if any(counts.values()) else ""
 
 
-def _in_title(match: re.Match[str]) -> bool:
-    word = match[0]
-    return (word[0].isupper() and (word[1:].islower() or len(word) == 1)) or (word.islower() and len(word) < LONG_WORD)
+def _is_small(word: str, language: str) -> bool:
+    """Whether a word in lower case is one that many titles have so."""
+    words = _SMALL.get(language)
+    return word in words if words else len(word) < LONG_WORD and word.islower()
+
+
+def _in_title(word: str, language: str) -> bool:
+    return word[0].isupper() or (word.islower() and (len(word) < LONG_WORD or _is_small(word, language)))
 
 
 def _runs(words: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
@@ -125,7 +170,10 @@ def _runs(words: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
     return [run for run in long if sum(len(word[0]) for word in run) >= LEAST_LETTERS]
 
 
-def _usual(word: str, language: str, count_pieces: Callable[[str], int]) -> str:
-    """The spelling of a word with the fewest pieces, in lower case where that is one of them."""
+def _usual(word: str, language: str, rarity: Callable[[str], float]) -> str:
+    """The spelling of a word that is not much rarer than the others, in lower case where that is one of them."""
     low = lower(word, language)
-    return min((low, capitalized(low, language), word), key=count_pieces)
+    name, capitals = capitalized(low, language), upper(word, language)
+    margin = 0.0 if len(word) == 1 else RARER
+    usual = name if rarity(low) > rarity(name) + margin else low
+    return capitals if len(word) > 1 and rarity(usual) > rarity(capitals) + margin / 2 else usual

@@ -28,14 +28,19 @@ def _splitter() -> Callable[[str, str], Iterable[str]]:
     return segment
 
 
+def short_code(language: str) -> str:
+    """The language of a code such as pt-BR or por_Latn, with two letters where it has them: pt."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    return _SHORT.get(code, code)
+
+
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
     """Ranges (start, end) of the sentences of `text`, without the white space around them.
 
     `language` is a code such as de, pt-BR or por_Latn; other codes, and none, have the rules of English. Nothing but
     white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
     """
-    code = language.replace("_", "-").split("-")[0].lower()
-    split = partial(_splitter(), _SHORT.get(code, code) or "en")
+    split = partial(_splitter(), short_code(language) or "en")
     found, at = list[tuple[int, int]](), 0
     while at < len(text):
         window = text[at : at + WINDOW]

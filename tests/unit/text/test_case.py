@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharpbeam.text.case import case_of, lower, outside, titled, upper
+from sharpbeam.text.case import case_of, lower, outside, titled, upper, with_names
 from sharpbeam.text.numbers import lost_numbers
 
 NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
@@ -30,6 +30,9 @@ def test_capitals_are_spelled_as_usual() -> None:
 
 def test_titles_and_words_in_capitals() -> None:
     assert spelled("The Old Man Visits Paris") == ("title", "The old man visits Paris")
+    assert spelled("A Man From NATO O'Neill Knows Sleeps") == ("title", "A man from NATO O'Neill knows sleeps")
+    assert spelled("Novas Regras para Turistas e Lojas", "pt") == ("title", "Novas regras para turistas e lojas")
+    assert spelled("Novas Regras para Turistas e Lojas", "") == ("title", "Novas regras para turistas e lojas")
     assert spelled("The Man of the House Sleeps") == ("title", "The man of the house sleeps")
     assert spelled("He said STOP IT RIGHT NOW and left.") == ("words", "He said stop it right now and left.")
 
@@ -44,6 +47,7 @@ def test_titles_and_words_in_capitals() -> None:
         "I saw NATO and the BBC.",
         "Tom Merkel, Paris",
         "The old Man sleeps",
+        "Tom and Ana went home with Paris",
         "Guten Morgen",
         "中文",
     ],
@@ -67,6 +71,8 @@ def test_letters_of_languages() -> None:
 def test_titles_and_what_is_fixed() -> None:
     assert titled("O homem da casa dorme", True, "pt") == "O Homem da Casa Dorme"
     assert titled("o homem da casa", False, "pt") == "O Homem Da Casa"
+    assert titled("um rei para a casa que é sua", True, "pt") == "Um Rei para a Casa que É Sua"
+    assert with_names("the merkel house", "the merkel house", "a casa merkel", pieces) == "the Merkel house"
     assert outside("veja x.com e {n}", ["x.com", "{n}"], str.upper) == "VEJA x.com E {n}"
 
 
