@@ -111,7 +111,7 @@ class Trainer:
         torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         try:
             with (
-                Report(self.output, self.options.max_steps, self.progress.step, self.task.measure) as report,
+                Report(self.output, self.options.max_steps, self.progress.step) as report,
                 interruptible() as interrupted,
             ):
                 report.say(f"Training with {self.options.precision} matmuls on {self.progress.threads} thread(s).")

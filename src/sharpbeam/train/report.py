@@ -1,4 +1,4 @@
-"""The output of a training run: a progress bar on a terminal, metrics as JSON lines, and curves as a PNG."""
+"""The output of a training run: a progress bar on a terminal, and metrics as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from torch import Tensor
 
-from sharpbeam.errors import needs_extra
-from sharpbeam.storage.atomic import replacing_file, write_text
+from sharpbeam.storage.atomic import write_text
 from sharpbeam.train.checkpoint import Progress
 
 
 class Report:
     """Collects the figures of a run. On resuming, metrics beyond the checkpoint are dropped: none stands twice."""
 
-    def __init__(self, output: Path, max_steps: int, step: int, measure: tuple[str, str]) -> None:
-        self._measure = measure
+    def __init__(self, output: Path, max_steps: int, step: int) -> None:
         self._path = output / "metrics.jsonl"
-        self._plot = output / "curves.png"
-        self._history = [r for r in _read(self._path) if r["step"] <= step]
-        write_text(self._path, "".join(json.dumps(record) + "\n" for record in self._history))
+        history = [r for r in _read(self._path) if r["step"] <= step]
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in history))
         self._since, self._timed_words = time.perf_counter(), 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
@@ -69,43 +66,16 @@ class Report:
         self._since, self._timed_words = now, 0
 
     def validation(self, progress: Progress, figures: dict[str, float]) -> None:
-        """Write the figures of one validation and draw the curves anew."""
+        """Write the figures of one validation."""
         self._write({"step": progress.step, "epoch": progress.epoch, **figures, "seconds": progress.seconds})
-        self.draw()
         self._since, self._timed_words = time.perf_counter(), 0
 
     def say(self, text: str) -> None:
         """Print a readable line, above the progress bar if there is one."""
         self._bar.console.print(text, markup=False, highlight=False)
 
-    def draw(self) -> None:
-        """Draw loss and measure over the steps to curves.png."""
-        with needs_extra("the curves of a training run", "train"):
-            import matplotlib
-
-            matplotlib.use("Agg")
-            from matplotlib import pyplot
-        figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4))
-        for key, label in (("nll", "training"), ("valid_nll", "validation")):
-            left.plot(*self._points(key), label=label)
-        left.set(xlabel="step", ylabel="nats per target token", ylim=(0, 8))
-        left.legend()
-        key, label = self._measure
-        right.plot(*self._points(key), marker="o")
-        right.set(xlabel="step", ylabel=label)
-        figure.tight_layout()
-        with replacing_file(self._plot) as temporary:
-            figure.savefig(temporary, format="png", dpi=100)
-        pyplot.close(figure)
-
-    def _points(self, key: str) -> tuple[list[float], list[float]]:
-        """The steps that have the figure `key`, and the figure."""
-        points = [(record["step"], record[key]) for record in self._history if key in record]
-        return [step for step, _ in points], [value for _, value in points]
-
     def _write(self, record: dict[str, float]) -> None:
         line = json.dumps(record, allow_nan=False)  # NaN is not JSON; the loop stops before there is one
-        self._history.append(record)
         with self._path.open("a") as out:
             out.write(line + "\n")
         if not sys.stderr.isatty():
