@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sharpbeam.cli.help import Program, Verb
+from sharpbeam.cli.help import Verb
 from sharpbeam.version import program_version
 
 GROUPS = {  # the files of `verbs`, each with a function of its name
@@ -21,7 +21,6 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
 
 app = typer.Typer(
     name="sharpbeam",
-    cls=Program,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -72,13 +72,12 @@ def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], said
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("projection", "output_layer"),  # vocabulary: an old name
         ("num_beams", "beam_size"),
         ("max_new_tokens", "max_length"),
         ("sampling_topk", "top_k"),
     ],
 )
-def test_names_of_older_versions_and_other_programs_are_translated(old: str, new: str) -> None:
+def test_names_of_other_programs_are_translated(old: str, new: str) -> None:
     options: dict[str, Any] = {old: 1}
     with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
         DecodeOptions.of(**options)
@@ -87,8 +86,6 @@ def test_names_of_older_versions_and_other_programs_are_translated(old: str, new
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("word_products", "precomputed_embeddings"),
-        ("source_products", "precomputed_attention"),
         ("inter_threads", "threads"),
     ],
 )
@@ -100,9 +97,6 @@ def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
 def test_what_other_programs_have_and_we_lack_is_explained() -> None:
     with pytest.raises(OptionError, match="unknown option 'device_index'; a process uses the GPU"):
         build(MachineOptions, {"device_index": 0}, "machine options")
-    for theirs, ours in (("int8_float32", "int8"), ("default", "auto")):
-        with pytest.raises(OptionError, match=f"compute_type is '{theirs}'; it must be {ours}, which takes its place"):
-            MachineOptions(compute_type=theirs)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="compute_type is 7; it must be auto, float32"):
         MachineOptions(compute_type=7)  # type: ignore[arg-type]
 

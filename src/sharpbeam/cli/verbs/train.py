@@ -31,9 +31,9 @@ def train(
     """Train a model from a recipe.
 
     OUTPUT/best is the best model so far, from the first validation on; figures are in OUTPUT/metrics.jsonl. A run that
-    was stopped, by Ctrl-C or by a kill, resumes from its last checkpoint when the same command is given again. Precision and threads that the recipe does not set are the fastest on this machine.
-    At the end the best model gets its preview, as `convert` fits it, where that takes seconds.
-    Needs PyTorch: `pip install 'sharpbeam[train]'`.
+    was stopped, by Ctrl-C or by a kill, resumes from its last checkpoint when the same command is given again.
+    Precision and threads that the recipe does not set are the fastest on this machine. At the end the best model gets
+    its preview, as `convert` fits it, where that takes seconds. Needs PyTorch: `pip install 'sharpbeam[train]'`.
 
     Examples:
 
