@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from sharpbeam.api.documented import document
 from sharpbeam.decoding.handle import Handle, T
 from sharpbeam.decoding.inputs import Prefixes
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
@@ -37,11 +36,6 @@ class ModelUser:
     task: ClassVar[Task]
     loaded: LoadedModel
     """The model, its vocabularies and output layers."""
-
-    def __init_subclass__(cls) -> None:
-        """Name the constructor of the class itself in errors, and list the options in the help of its methods."""
-        super().__init_subclass__()
-        document(cls, ModelUser.__init__)
 
     def __init__(
         self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
