@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,31 +20,17 @@ SHAPE: dict[str, Any] = {"d_model": 8, "max_position_embeddings": 20} | {
 }
 
 
-def of_bart(home: Path) -> dict[str, Broken]:
-    """BART with either kind of its tokenizer, mBART and SMaLL-100: the files that those of others do not have."""
-    from transformers import BartTokenizer
-
-    lines, bart, small = demo_sentences(), home / "bart", home / "small"
-    fairseq_models.write_bart(bart, lines, 1, 300, **SHAPE)
+def of_mbart(home: Path) -> dict[str, Broken]:
+    """mBART and SMaLL-100: the files that those of others do not have."""
+    lines, small, broken = demo_sentences(), home / "small", dict[str, Broken]()
     fairseq_models.write_small100(small, lines, 1, 120, **SHAPE)
-    whole = Path(shutil.copytree(bart, home / "bart-tokenizer"))
-    BartTokenizer.from_pretrained(bart).save_pretrained(whole)
-    for name in ("vocab.json", "merges.txt"):
-        (whole / name).unlink()
-    found: dict[str, Broken] = {
-        f"BART, {file}": (bart, file, hostile.json_object)
-        for file in ("config.json", "generation_config.json", "vocab.json")
-    }
-    found["BART, merges.txt"] = (bart, "merges.txt", hostile.lines)
-    found["BART, tokenizer.json"] = (whole, "tokenizer.json", hostile.json_object)
-    found["BART, safetensors"] = (bart, "model.safetensors", hostile.safetensors)
     for name in ("50", "cc25"):
         folder = home / f"mbart-{name}"
         fairseq_models.write_mbart(folder, lines, name == "50", 1, 120, **SHAPE)
         for file in ("config.json", "tokenizer_config.json"):
-            found[f"mBART-{name}, {file}"] = (folder, file, hostile.json_object)
+            broken[f"mBART-{name}, {file}"] = (folder, file, hostile.json_object)
     file = "tokenizer_config.json"
-    return found | {f"SMaLL-100, {file}": (small, file, hostile.json_object)}
+    return broken | {f"SMaLL-100, {file}": (small, file, hostile.json_object)}
 
 
 def of_t5(home: Path) -> dict[str, Broken]:

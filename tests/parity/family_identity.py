@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from parity.identity import HOME, Difference, apart
-from support.fairseq_models import write_bart, write_mbart, write_small100, write_tc_big
+from support.fairseq_models import write_mbart, write_small100, write_tc_big
 from support.t5_models import FAMILIES as T5_FAMILIES
 from support.t5_models import write_t5
 
@@ -55,7 +55,6 @@ def _of_t5(name: str) -> tuple[Callable[[Path, Lines], Any], dict[str, str]]:
 
 # The name of a family -> what writes a folder of it, and the options that select its languages.
 FAMILIES: Mapping[str, tuple[Callable[[Path, Lines], Any], dict[str, str]]] = {
-    "bart": (lambda to, text: write_bart(to, text[0] + text[1], 8, SIZE, **SHAPE), {}),
     "mbart-50": (
         lambda to, text: write_mbart(to, text[0] + text[1], True, 4, SIZE, **SHAPE),
         {"source_language": "de_DE", "target_language": "en_XX"},

@@ -44,8 +44,7 @@ SENTENCE, TOKENS = "Das Wetter ist heute schön, w12 w13.", 8  # text through th
 NEEDED = {
     "torch": "files of PyTorch (.bin)",
     "ctranslate2": "folders of CTranslate2",
-    "transformers": "BART, mBART, SMaLL-100 and T5",
-    "tokenizers": "BART",
+    "transformers": "mBART, SMaLL-100 and T5",
 }
 LEFT_OUT = {package: made for package, made in NEEDED.items() if not find_spec(package)}
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
@@ -90,8 +89,8 @@ def formats(home: Path) -> dict[str, Format]:
     }
     if "torch" not in LEFT_OUT:
         found |= _of_torch(home, theirs)
-    if not {"torch", "transformers", "tokenizers"} & LEFT_OUT.keys():
-        broken = family_folders.of_bart(home) | family_folders.of_t5(home)
+    if not {"torch", "transformers"} & LEFT_OUT.keys():
+        broken = family_folders.of_mbart(home) | family_folders.of_t5(home)
         found |= {name: Format(*one) for name, one in broken.items()}
     if "ctranslate2" not in LEFT_OUT:
         found |= _of_ctranslate2(home, ours)

@@ -1,4 +1,4 @@
-"""Folders of BART, mBART and SMaLL-100 as `transformers` writes them: random weights, and tokenizers trained here."""
+"""Folders of mBART and SMaLL-100 as `transformers` writes them: random weights, and tokenizers trained here."""
 
 from __future__ import annotations
 
@@ -20,31 +20,6 @@ SHAPE: dict[str, Any] = {
     "max_position_embeddings": 90,
 }
 SMALL_100 = SHAPE | {"encoder_layers": 12, "decoder_layers": 3}
-
-
-def write_bart(folder: Path, lines: Sequence[str], seed: int = 1, size: int = 400, **facts: Any) -> Any:
-    """A folder of BART with vocab.json and merges.txt of byte-level BPE; returns the model."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import BartConfig, BartForConditionalGeneration
-
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size - 1, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(lines, trainer)
-    tokenizer.model.save(str(folder))
-    path = folder / "vocab.json"
-    vocab = json.loads(path.read_text(encoding="utf-8"))
-    vocab["<mask>"] = len(vocab)
-    path.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    given: dict[str, Any] = {"forced_bos_token_id": 0, "max_length": 30} | facts
-    given, generation = _split(SHAPE | given)
-    config = BartConfig(vocab_size=len(vocab), **given)
-    return _save(BartForConditionalGeneration(config), folder, seed, generation)
 
 
 def write_mbart(folder: Path, lines: Sequence[str], fifty: bool, seed: int = 1, size: int = 300, **facts: Any) -> Any:
@@ -138,7 +113,7 @@ def randomize(model: Any, seed: int, end: float) -> None:
     """
     import torch
 
-    draw, post = torch.Generator().manual_seed(seed), model.config.model_type in ("bart", "marian")
+    draw, post = torch.Generator().manual_seed(seed), model.config.model_type == "marian"
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             if "norm" in name:  # of any sign: else the last token is said again and again, where embeddings are tied

@@ -1,7 +1,7 @@
-"""Vocabularies of imported models: SentencePiece or byte-level BPE cuts the text, a list says which id each piece has.
+"""Vocabularies of imported models: SentencePiece cuts the text, a list says which id each piece has.
 
 Hugging Face's MarianMT, M2M100 and NLLB number the pieces otherwise than the SentencePiece model does, and have words
-that it lacks. Without either the text is pieces already, with spaces between, as CTranslate2 takes it.
+that it lacks. Without SentencePiece the text is pieces already, with spaces between, as CTranslate2 takes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 import sentencepiece
 
 from sharpbeam.errors import ModelError
-from sharpbeam.text.byte_level import ByteLevelBpe
 from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.piece_table import PieceTable
@@ -38,18 +37,12 @@ class PieceVocabulary:
         special_ids: Mapping[str, int],
         silent: Collection[int],
         spm: bytes | None,
-        merges: Sequence[str] | None = None,
     ) -> None:
-        """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model.
-
-        With `merges` text is cut by byte-level BPE instead. Raises ModelError if they are no merges of `pieces`.
-        """
+        """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
         self._special = {name: special_ids[name] for name in _SPECIAL}
         self._silent = frozenset(silent)
         self._spm = spm
         self._processor = None if spm is None else _processor(spm)
-        self._merges = merges
-        self._bpe = None if merges is None else ByteLevelBpe(pieces, merges, pieces[self._special["unk_id"]])
         hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
@@ -65,7 +58,7 @@ class PieceVocabulary:
         except OSError as error:
             raise ModelError(f"cannot read the vocabulary {spm}: {error.strerror or error}.") from error
         _check(path, facts)
-        return cls(facts["pieces"], facts, facts["silent"], data, facts.get("merges"))
+        return cls(facts["pieces"], facts, facts["silent"], data)
 
     @property
     def special_ids(self) -> dict[str, int]:
@@ -81,8 +74,6 @@ class PieceVocabulary:
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
         facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
-        if self._merges is not None:
-            facts["merges"] = list(self._merges)
         return (json.dumps(facts | {"pieces": list(self._pieces)}, ensure_ascii=False, indent=0) + "\n").encode()
 
     @property
@@ -104,8 +95,6 @@ class PieceVocabulary:
         """Ids -> text; bos, eos, pad and silent tokens are left out."""
         ids = list(map(int, ids))
         pieces = self._pieces.pieces(ids if self._hidden.isdisjoint(ids) else [i for i in ids if i not in self._hidden])
-        if self._bpe is not None:
-            return self._bpe.join(pieces)
         if self._processor is None:
             return " ".join(pieces)
         # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
@@ -120,8 +109,6 @@ class PieceVocabulary:
         return tuple(self._pieces.pieces(list(map(int, ids))))
 
     def _cut(self, text: str) -> list[str]:
-        if self._bpe is not None:
-            return self._bpe.cut(text)
         if self._processor is None:
             return text.split()
         return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
@@ -150,9 +137,8 @@ def _check(path: Path, facts: Any) -> None:
     pieces, silent = facts.get("pieces"), facts.get("silent")
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise ModelError(f"{path}: pieces must be a list of texts; {again}")
-    merges = facts.get("merges", [])
-    if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
-        raise ModelError(f"{path}: merges must be a list of texts; {again}")
+    if "merges" in facts:
+        raise ModelError(f"{path} is of byte-level BPE, which is not read any more; use a model with SentencePiece.")
     ids = [facts.get(name) for name in _SPECIAL]
     ids += silent if isinstance(silent, list) else [None]
     if not all(type(token) is int and 0 <= token < len(pieces) for token in ids):

@@ -95,7 +95,7 @@ def test_tags_and_eos_take_their_positions(
 
 
 def test_what_every_source_and_every_translation_begins_with(make_transformer: Callable[..., Path]) -> None:
-    """BART has <s> before both; a tag follows it."""
+    """A tag follows both."""
     for facts, before, prefix in (
         ({}, [5], [6, 7]),
         ({"source_tag": "source", "target_tag": True, **LANGUAGES}, [5, 9], [6, 7, 10]),

@@ -51,7 +51,7 @@ def convert(
 ) -> None:
     """Convert a model of another program to a model folder.
 
-    Reads MarianMT (OPUS-MT), M2M100, NLLB, BART and T5 models of Hugging Face; folders of CTranslate2; and models of
+    Reads MarianMT (OPUS-MT), M2M100, NLLB, mBART and T5 models of Hugging Face; folders of CTranslate2; and models of
     Marian and of Bergamot, such as Firefox's (.npz, .bin, config.yml or the folder).
     Nothing in a file is run. A model with a feature that Sharpbeam lacks is refused by the feature's name.
 

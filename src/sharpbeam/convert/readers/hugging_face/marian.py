@@ -1,6 +1,6 @@
-"""MarianMT, M2M100, NLLB, BART and mBART: the computation of `transformers`, in TransformerConfig's words.
+"""MarianMT, M2M100, NLLB and mBART: the computation of `transformers`, in TransformerConfig's words.
 
-A fact that they would heed and we cannot express is refused by name (models/marian, m2m_100, bart, mbart).
+A fact that they would heed and we cannot express is refused by name (models/marian, m2m_100, mbart).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
-from sharpbeam.convert.readers.hugging_face.bart_tokens import read_bart_tokens
 from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
 from sharpbeam.convert.readers.hugging_face.generation import special_ids
 from sharpbeam.convert.readers.hugging_face.marian_tokens import read_tokens
@@ -45,7 +44,6 @@ _COMMON = {
     "pad_token_id": 1,
     "eos_token_id": 2,
 }
-_BART = _COMMON | {"vocab_size": 50265, "forced_eos_token_id": 2}
 _M2M = _COMMON | {
     "vocab_size": 128112,
     "activation_function": "relu",
@@ -53,20 +51,17 @@ _M2M = _COMMON | {
     "decoder_start_token_id": 2,
 }
 _NORMS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
-_LEARNED = {"static_position_embeddings": False, "add_bias_logits": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "marian": _COMMON
     | {"vocab_size": 58101, "decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0},
     "m2m_100": _M2M,
-    "bart": _BART | {"decoder_start_token_id": 2},
-    "mbart": _BART,
+    "mbart": _COMMON | {"vocab_size": 50265, "forced_eos_token_id": 2},
 }
 # Facts that older versions wrote into config.json, and that the classes no longer read.
 _FIXED: dict[str, dict[str, bool]] = {
     "marian": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
     "m2m_100": dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True},
-    "bart": {"normalize_before": False, "normalize_embedding": True, "add_final_layer_norm": False} | _LEARNED,
-    "mbart": dict.fromkeys(_NORMS, True) | _LEARNED,
+    "mbart": dict.fromkeys(_NORMS, True) | {"static_position_embeddings": False, "add_bias_logits": False},
 }
 NAMES: Mapping[str, str] = {
     "encoder_norm": "model.encoder.layer_norm.{end}",
@@ -92,7 +87,7 @@ NAMES: Mapping[str, str] = {
 }
 _ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
-_SKIPPED = 2  # rows of BART's tables of positions that stand for no position
+_SKIPPED = 2  # rows of mBART's tables of positions that stand for no position
 
 
 def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
@@ -106,8 +101,6 @@ def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
         raise checkpoint.generation.refusal("decoder_start_token_id", start)
     special = special_ids(facts, checkpoint.generation)
     source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
-    if checkpoint.kind == "bart":
-        return sizes, tensors, read_bart_tokens(checkpoint.folder, source, special)
     return sizes, tensors, read_tokens(checkpoint.folder, checkpoint.kind, source, target, special)
 
 
@@ -124,10 +117,10 @@ class _MarianReader:
         """
         facts, w, t = self.facts, self.weights, self._tensors
         sizes = self._embeddings() | {
-            "norm": "post" if self.kind in ("marian", "bart") else "pre",
-            "encoder_final_norm": self.kind not in ("marian", "bart"),
-            "decoder_final_norm": self.kind not in ("marian", "bart"),
-            "embedding_norm": self.kind in ("bart", "mbart"),
+            "norm": "post" if self.kind == "marian" else "pre",
+            "encoder_final_norm": self.kind != "marian",
+            "decoder_final_norm": self.kind != "marian",
+            "embedding_norm": self.kind == "mbart",
             "activation": facts.choice("activation_function", _ACTIVATIONS),
             "scaled_embedding": facts.flag("scale_embedding"),
         }
@@ -165,7 +158,7 @@ class _MarianReader:
         """The facts of positions, as `add_positions`; without tables they are as the classes make them."""
         w = self.weights
         names = [_position_table(w, "encoder"), _position_table(w, "decoder")]
-        if self.kind in ("bart", "mbart"):
+        if self.kind == "mbart":
             rows = self.facts.integer("max_position_embeddings") + _SKIPPED
             return add_learned(self._tensors, [w.take(name, rows, dim)[_SKIPPED:] for name in names]), False
         if self.kind == "marian" and any(name in w for name in names):
