@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command import Run
 
+from sharpbeam.decoding.loading import load_model
+from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.registry import find_artifact
+from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.artifacts import read_facts
 
 USE = ("--output-layer", "shortlist", "--max-length", 12)
@@ -41,25 +45,20 @@ def test_from_pairs_to_translations_in_any_company(call: Run, model: Path, text:
 
 
 def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    from sharpbeam.text.vocabulary import read_vocabularies
-
-    source, target = read_vocabularies(model)
-    lex = tmp_path / "lex.txt"
-    lex.write_text(f"{target.piece(9)} {source.piece(9)} 1\n")
-    every = ("--lex", lex, "--frequent", len(target))
-    assert call("fit", "shortlist", model, *every).status == 0
+    loaded = load_model(model, MachineOptions())
+    start = np.zeros(len(loaded.source) + 1, np.int32)
+    every = Shortlist(np.arange(loaded.vocab_size, dtype=np.int32), start, np.empty(0, np.int32))
+    loaded.artifacts.save("shortlist", every, {})
     for flags in (["--beam-size", 1], ["--beam-size", 4, "--num-hypotheses", 3]):
         wanted = call("translate", model, text, "--format", "jsonl", *flags)
         got = call("translate", model, text, "--format", "jsonl", *flags, "--output-layer", "shortlist")
         assert (got.status, got.out) == (0, wanted.out)
-    call("fit", "shortlist", model, *every).refused(1, "has a shortlist already; give --overwrite")
-    assert call("fit", "shortlist", model, *every, "--overwrite").status == 0
+    call("fit", "shortlist", model, "--pairs", text).refused(1, "has a shortlist already; give --overwrite")
 
 
 def test_misuse(call: Run, model: Path, tiny_model: Path, text: Path, tmp_path: Path) -> None:
     call("translate", tiny_model, text, "--output-layer", "shortlist").refused(1, "has no shortlist", "fit shortlist")
-    call("fit", "shortlist", model).refused(2, "give pairs or lex")
-    call("fit", "shortlist", model, "--lex", text, "--pairs", text).refused(2, "give pairs or lex")
+    call("fit", "shortlist", model).refused(2, "give pairs")
     call("fit", "shortlist", model, "--pairs", tmp_path / "none").refused(1, "cannot read")
     call("fit", "shortlist", model, "--pairs", text).refused(1, "line 1: columns 0 to 1 are needed")
     call("fit", "shortlist", model, "--pairs", text, "--source-column", -1).refused(2, "source_column is -1")

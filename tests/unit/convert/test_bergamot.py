@@ -143,7 +143,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
             read_model(str(student))
     path.write_text("a b 0.5\n")
     model = read_model(str(student))
-    assert model.shortlist is None and "fit shortlist MODEL --lex lex.s2t.bin" in model.notes[0]
+    assert model.shortlist is None and "lex.s2t.bin is text, which is not read" in model.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
-"""Other engines' files, sound and broken; and the shortlist of a model folder."""
+"""Shortlists from pairs, and the shortlist of a model folder."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import marian_writer
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit.shortlist.alignment import Translations
-from sharpbeam.fit.shortlist.files import read_lex
 from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.shortlist import Shortlist
@@ -38,56 +35,6 @@ def vocabulary(words: str) -> WordVocabulary:
 
 def lists(shortlist: Shortlist) -> list[list[int]]:
     return [shortlist.token[a:b].tolist() for a, b in zip(shortlist.start[:-1], shortlist.start[1:], strict=True)]
-
-
-def written(folder: Path, text: str | bytes, name: str = "file") -> Path:
-    path = folder / name
-    data = text.encode() if isinstance(text, str) else text
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return path
-
-
-@pytest.mark.parametrize("name", ["lex.s2t", "lex.s2t.gz"])
-def test_a_lex_file(tmp_path, german, english, name):
-    """Columns are target, source, probability; the likeliest come first, and equal ones by id."""
-    text = "the das 0.4\nhouse Haus 0.9\nthe Haus 0.05\na  Haus\t0.05\n\nNULL das 0.3\nbook NULL 0.1\nnovel Buch 0.1\n"
-    options = ShortlistOptions(translations=2, frequent=4)
-    found, facts = read_lex(written(tmp_path, text, name), german, english, options)
-    assert lists(found) == [[], [], [], [], [4], [5, 4], [], []]
-    assert found.always.tolist() == SPECIAL  # the first four ids, as Marian's `first`
-    assert facts["imported"] == {"entries": 5, "unknown": 1, "examples": ["novel"]}
-
-
-def test_a_binary_lex_file(tmp_path, german, english):
-    """Whole, whatever the options say; a source token itself only where both sides have one vocabulary."""
-    raw = marian_writer.shortlist(3, [[], [], [], [], [4], [5, 4], [6], []])
-    found, facts = read_lex(written(tmp_path, raw, "lex.bin"), german, english, ShortlistOptions(translations=1))
-    assert lists(found) == [[], [], [], [], [4], [5, 4], [6], []]
-    assert found.always.tolist() == SPECIAL and facts["imported"]["entries"] == 4
-    same, _ = read_lex(written(tmp_path, raw, "lex.bin"), english, english, ShortlistOptions())
-    assert lists(same)[4:] == [[4, 4], [5, 5, 4], [6, 6], [7]]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("the das\n", "line 1: 2 columns; a lex file has three: target, source, probability"),
-        ("the das 0.5\nhouse Ha", "line 2: 2 columns"),
-        ("the das 0.5 1\n", "line 1: 4 columns"),
-        ("the das -0.5\n", "line 1: the probability is '-0.5'; it must be a number from 0 to 1"),
-        ("the das 1.5\n", "the probability is '1.5'"),
-        ("the das nan\n", "the probability is 'nan'"),
-        ("the das inf\n", "the probability is 'inf'"),
-        ("the das much\n", "the probability is 'much'"),
-        (b"the das 0.5\nb\xfcch Buch 0.5\n", "line 2: byte 2 .* is not valid UTF-8"),
-        ("", "has no entry"),
-        ("NULL das 1\n", "has no entry"),
-        ("das the 0.5\nHaus house 0.5\n", "2 of 2 entries have tokens that the model's vocabularies lack, such as das"),
-    ],
-)
-def test_broken_lex_files(tmp_path, german, english, text, said):
-    with pytest.raises(InputError, match=said):
-        read_lex(written(tmp_path, text), german, english, ShortlistOptions())
 
 
 def test_lists_keep_the_likeliest_equal_ones_by_id():

@@ -107,9 +107,6 @@ def shortlist(
     pairs: Annotated[Path | None, typer.Option(help="Sentence pairs, tab-separated, one pair a line; .gz too.")] = None,
     source_column: Annotated[int, typer.Option(help="Column of the source in --pairs, from 0.")] = 0,
     target_column: Annotated[int, typer.Option(help="Column of its translation.")] = 1,
-    lex: Annotated[
-        Path | None, typer.Option(help="A lexical table of Marian: target source probability, or binary (.bin).")
-    ] = None,
     text: Texts = NONE,
     fidelity: Annotated[
         float, typer.Option(help="Fit the fallback test of the shortlist to --text, to reach this. 0: no test.")
@@ -124,26 +121,15 @@ def shortlist(
     and the most frequent tokens. It does not depend on other sentences. A token that is missing from the set cannot be
     in the translation, unless there is a fallback test.
 
-    Give --pairs or --lex. With --fidelity and --text, the fallback test of the model's shortlist is
-    fitted: rows that may lack a token that matters are scored over all tokens. Nothing is written if held-out text does
-    not reach the fidelity.
+    With --fidelity and --text, the fallback test of the model's shortlist is fitted: rows that may lack a token that
+    matters are scored over all tokens. Nothing is written if held-out text does not reach the fidelity.
 
     Examples:
 
     * `sharpbeam fit shortlist runs/de-en/best --pairs train.tsv.gz --source-column 1 --target-column 0`
-    * `sharpbeam fit shortlist runs/de-en/best --lex lex.s2t.gz --translations 50`
     * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
     * `sharpbeam translate en-pt book.txt --output-layer shortlist`
     """
-    files = {"pairs": pairs, "lex": lex, "text": text}
-    columns = {"source_column": source_column, "target_column": target_column}
-    _run(
-        "shortlist",
-        model,
-        fidelity=fidelity,
-        overwrite=overwrite,
-        options=shortlist,
-        machine=machine,
-        **files,
-        **columns,
-    )
+    files = {"pairs": pairs, "source_column": source_column, "target_column": target_column, "text": text}
+    choices = {"fidelity": fidelity, "overwrite": overwrite, "options": shortlist}
+    _run("shortlist", model, machine=machine, **files, **choices)

@@ -135,7 +135,7 @@ def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, t
     paths = paths or [path for path in sorted(folder.glob("lex*.bin")) if path.is_file()]
     if len(paths) != 1 or is_marian_shortlist(paths[0]):
         return (paths[0] if len(paths) == 1 else None), ()
-    return None, (f"Its shortlist is text: sharpbeam fit shortlist MODEL --lex {paths[0].name} reads it.",)
+    return None, (f"Its shortlist {paths[0].name} is text, which is not read; fit shortlist makes one of pairs.",)
 
 
 def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`fit_shortlist`: sentence pairs, or another engine's list, in; the shortlist of a model folder out."""
+"""`fit_shortlist`: sentence pairs in, the shortlist of a model folder out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.shortlist.fallback_test import FallbackTestFit, fit_fallback_test
-from sharpbeam.fit.shortlist.files import read_lex
 from sharpbeam.fit.shortlist.fit import coverage, fit_pairs, read_pairs
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ShortlistOptions
@@ -42,8 +41,6 @@ class ShortlistFit:
         known = int((start[1:] > start[:-1]).sum())
         text = f"{self.folder}: shortlist with translations of {known} of {len(start) - 1} source tokens, "
         text += f"{len(self.shortlist.always)} tokens in every set."
-        if imported := self.facts.get("imported"):
-            text += f"\n{imported['unknown']} of {imported['entries']} entries were left out: the model lacks a token."
         if held_out := self.facts.get("held_out"):
             text += (
                 f"\nOf {held_out['pairs']} pairs that it was not fitted on, {held_out['words']:.2%} of the target "
@@ -58,7 +55,6 @@ def fit_shortlist(
     model: str | Path,
     *,
     pairs: str | Path | None = None,
-    lex: str | Path | None = None,
     text: str | Path | Sequence[str | Path] = (),
     source_column: int = 0,
     target_column: int = 1,
@@ -75,40 +71,34 @@ def fit_shortlist(
     and the most frequent tokens. Each sentence has its own set, so its translation does not depend on its neighbors.
     What a set lacks cannot be in the translation.
 
-    `model` is a model folder, which the shortlist is written to. One of these is given: `pairs`, a file of
-    tab-separated sentence pairs with `source_column` and `target_column` counted from 0; `lex`, a lexical table of
-    Marian. Both may be compressed (.gz). `overwrite` replaces a shortlist that the model has. With a `fidelity`, the
-    fallback test of the new shortlist, or of the one that the model has, is fitted to `text` (`fit_fallback_test`).
-    `progress` is called with reports. The fields of ShortlistOptions may be given by name (`translations=50`) and
-    change `options`.
+    `model` is a model folder, which the shortlist is written to. `pairs` is a file of tab-separated sentence pairs (.gz
+    too) with `source_column` and `target_column` counted from 0. `overwrite` replaces a shortlist that the model has.
+    With a `fidelity`, the fallback test of the new shortlist, or of the one that the model has, is fitted to `text`
+    (`fit_fallback_test`). `progress` is called with reports. The fields of ShortlistOptions may be given by name
+    (`translations=50`) and change `options`.
 
     Raises OptionError for options that do not fit together or the model, InputError for files that cannot be read,
     ModelError for a model that cannot be read, OutputError for a shortlist that is there, and InputError if less than a
     tenth of the source tokens occur in the pairs: then nothing is written.
     """
     options = changed(options or ShortlistOptions(), keywords, "fit_shortlist")
-    sources = {"pairs": pairs, "lex": lex}
-    files = {name: Path(path) for name, path in sources.items() if path is not None}
     require(0 <= fidelity < 1, "fidelity", fidelity, "0 or more and below 1")
     require(bool(fidelity) == bool(text), "fidelity", fidelity, "above 0 with text, to measure it on, and 0 without")
-    if len(files) > 1 or not (files or fidelity):
-        raise OptionError("give pairs or lex, or text with a fidelity.")
+    if pairs is None and not fidelity:
+        raise OptionError("give pairs, or text with a fidelity.")
     for name, column in (("source_column", source_column), ("target_column", target_column)):
         require(column >= 0, name, column, "0 or more")
-    if not files:
+    if pairs is None:
         return fit_fallback_test(model, text, fidelity=fidelity, machine=machine, progress=progress)
-    [(origin, path)] = files.items()
+    path = Path(pairs)
     check_readable([path])
     folder = find_model(str(model))
     if "shortlist" in present_artifacts(folder) and not overwrite:
         raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
     loaded = load_model(folder, machine)
-    if origin == "pairs":
-        shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
-    else:
-        shortlist, figures = read_lex(path, loaded.source, loaded.target, options)
+    shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
     file = {"name": path.name, "bytes": path.stat().st_size}
-    facts = {"from": origin, "file": file, "options": asdict(options)} | figures
+    facts = {"from": "pairs", "file": file, "options": asdict(options)} | figures
     loaded.artifacts.save("shortlist", shortlist, facts)
     if fidelity:
         return fit_fallback_test(model, text, fidelity=fidelity, machine=machine, progress=progress)
