@@ -40,7 +40,7 @@ def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
     done = [report.done for report in reports if report.stage == "fitting"]
     assert done == sorted(done) and done[0] == 0
     last = [report for report in reports if report.stage == "fitting"][-1]
-    assert (last.done, last.total, last.unit) == (5, 5, "settings")
+    assert (last.done, last.total, last.unit) == (1, 1, "clusterings")
     notes = [report.note for report in reports if report.note]
     assert len(notes) == len(fitted.screens[""].curve) and all("6 clusters" in note for note in notes)
     assert fitted.folder == model and "6 clusters" in fitted.summary()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,12 +99,14 @@ def find_screen(
     report, (fit, choose, held_out) = report or Reporter(), deal(collection)
     methods, numbers = _methods(options), _numbers(len(fit), options)
     search = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, eos_id, options, report)
-    search.confidence = 1 - (1 - CONFIDENCE) / (len(methods) * len(numbers) * search.budgets)
-    with report.stage("fitting", (len(numbers) + len(methods) - 1) * search.budgets, "settings") as search.advance:
+    search.confidence = 1 - (1 - CONFIDENCE) / (len(methods) * len(numbers) * (len(SHARES) if search.several else 1))
+    with report.stage("fitting", len(numbers) + len(methods) - 1, "clusterings") as advance:
         for clusters in numbers:
             search.try_clusters(methods[0], clusters)
+            advance(1)
         for method in methods[1:]:
             search.try_clusters(method, search.best[0].clusters)
+            advance(1)
     setting, screen = search.best
     final = View.of(screen, output, Steps.of(held_out, output), search.demand).measure(CONFIDENCE)
     return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
@@ -125,9 +127,7 @@ class ScreenSearch:
         self.fit, self.choose, self.output, self.options = fit, choose, output, options
         self.regressed, self.always = fit.spread(REGRESSED), np.array([eos_id], np.int32)
         self.demand = Demand(options.top_k, options.tolerance)
-        self.budgets = len(SHARES) if self.several else 1
         self.confidence, self.report = CONFIDENCE, report or Reporter()
-        self.advance: Callable[[int], None] = lambda number: None
         self.curve: list[Setting] = []
         self.best: tuple[Setting, Screen]
 
@@ -138,24 +138,19 @@ class ScreenSearch:
 
     def try_clusters(self, method: str, clusters: int) -> None:
         """Fit the settings of one clustering that may win, beginning with every token that was seen."""
-        before, clustering = len(self.curve), self.cluster(method, clusters)
+        clustering = self.cluster(method, clusters)
         if not self.several:
             self.try_budget(clustering, self.options.budget)
         elif first := self.try_share(clustering, SHARES[FIRST]):
-            wider, narrower = SHARES[FIRST - 1 :: -1], SHARES[FIRST + 1 :]
-            if not self._walk(clustering, first, wider):  # else narrower is worse
-                self._walk(clustering, first, narrower)
-        self.advance(self.budgets - (len(self.curve) - before))
-
-    def _walk(self, clustering: Clustering, first: Key, shares: Sequence[float]) -> bool:
-        """Try `shares` while each is better than the one before; returns whether any was better than `first`."""
-        best = first
-        for share in shares:
-            key = self.try_share(clustering, share)
-            if key is None or key <= best:
-                break
-            best = key
-        return best > first
+            for shares in (SHARES[FIRST - 1 :: -1], SHARES[FIRST + 1 :]):  # if wider is better, narrower is worse
+                best = first
+                for share in shares:
+                    key = self.try_share(clustering, share)
+                    if key is None or key <= best:
+                        break
+                    best = key
+                if best > first:
+                    break
 
     def cluster(self, method: str, clusters: int) -> Clustering:
         """The fitting vectors in clusters."""
@@ -201,7 +196,6 @@ class ScreenSearch:
         setting = Setting(clustering.method, len(clustering.weight), budget, view.measure(self.confidence))
         self.curve.append(setting)
         self.report.note(_line(setting))
-        self.advance(1)
         key = _key(setting, self.options)
         if len(self.curve) == 1 or key > _key(self.best[0], self.options):
             self.best = setting, screen
