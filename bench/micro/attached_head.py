@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ import typer
 
 from bench.harness import record
 from bench.harness.interleave import interleave
-from sharpbeam import Head, fit_model_head
+from sharpbeam import Head
 
 # Shapes of published models, with random weights: their speed is the shape's, their text is nothing.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -82,21 +81,8 @@ def differences(model: Any, steps: int, rows: int = 16, length: int = 64) -> dic
     return {"steps": done, "texts": seed * rows, "texts_that_differ": differ}
 
 
-class RandomTexts:
-    """A tokenizer that makes a random text of each number."""
-
-    def __init__(self, vocab: int) -> None:
-        self.vocab = vocab
-
-    def __call__(self, number: str) -> dict[str, list[int]]:
-        """The ids of one."""
-        return {"input_ids": prompts(8, self.vocab, int(number)).flatten().tolist()}
-
-
-def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
+def speed(model: Any, steps: int, rounds: int) -> dict[str, Any]:
     """One text at a time, by processor time: the model in float32 and in bfloat16, each with the head and without it.
-
-    With `vectors` above 0 also with the preview, which is fitted to so many hidden vectors of random text.
 
     Ratios are those over the model in bfloat16, which is what a user would try first for speed.
     """
@@ -105,13 +91,6 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
     heads = {"float32 and head": Head.attach(model), "bfloat16 and head": Head.attach(half)}
     for attached in heads.values():
         attached.detach()
-    if vectors:
-        with tempfile.TemporaryDirectory(prefix="sharpbeam-") as folder:
-            fit_model_head(
-                folder, half, RandomTexts(model.config.vocab_size), map(str, range(vectors)), vectors=vectors
-            )
-            heads["bfloat16 and preview"] = Head.attach(half, "preview", folder)
-        heads["bfloat16 and preview"].detach()
 
     def with_head(name: str) -> Callable[[], torch.Tensor]:
         def run() -> torch.Tensor:
@@ -123,8 +102,6 @@ def speed(model: Any, steps: int, rounds: int, vectors: int) -> dict[str, Any]:
     def check(outputs: dict[str, torch.Tensor]) -> None:
         if not torch.equal(outputs["float32 and head"], outputs["float32"]):
             raise ValueError("the head's tokens are not the model's")
-        if vectors and not torch.equal(outputs["bfloat16 and preview"], outputs["bfloat16 and head"]):
-            raise ValueError("the proven layer's tokens are not the scan's")
 
     contenders = {
         "float32": lambda: tokens(model, prompt, steps),
@@ -144,7 +121,6 @@ def main(
     shape: Annotated[str, typer.Option(help=" or ".join(SHAPES))] = "gemma-3-270m",
     steps: Annotated[int, typer.Option(help="tokens of a timed text")] = 48,
     rounds: Annotated[int, typer.Option(help="interleaved rounds; 0: no timing")] = 5,
-    vectors: Annotated[int, typer.Option(help="hidden vectors for the proven layer; 0: without it")] = 0,
     identical: Annotated[int, typer.Option(help="greedy steps whose tokens are compared; 0: none")] = 10_000,
 ) -> None:
     """Measure, print and record speed and identity, a line each, with one thread."""
@@ -153,10 +129,8 @@ def main(
     options = {"shape": shape, "weights": "random"}
     if rounds:
         with torch.no_grad():
-            figures = {"speed": speed(model, steps, rounds, vectors)}
-        record.write(
-            "attached_head", figures, threads=1, options=options | {"part": "speed", "steps": steps, "vectors": vectors}
-        )
+            figures = {"speed": speed(model, steps, rounds)}
+        record.write("attached_head", figures, threads=1, options=options | {"part": "speed", "steps": steps})
         for name, one in figures["speed"].items():
             print(f"{shape}, {name}: {one['ms_a_token']} ms a token, x{one['ratio'][0]:.2f} of bfloat16")
     if identical:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.layer import fit_layer
-    from sharpbeam.fit.model_head import fit_model_head
     from sharpbeam.jobs.translate_file import translate_file
     from sharpbeam.options.decode import DecodeOptions, MachineOptions
     from sharpbeam.output_layers.registry import register_output_layer
@@ -60,7 +59,6 @@ __all__ = [
     "convert_model",
     "fit_head",
     "fit_layer",
-    "fit_model_head",
     "profile",
     "register_output_layer",
     "register_search",
@@ -80,7 +78,6 @@ _NAMES = {  # of each module, those that are public here
     "decoding.trace": "Trace",
     "fit.head": "fit_head",
     "fit.layer": "fit_layer",
-    "fit.model_head": "fit_model_head",
     "jobs.translate_file": "translate_file",
     "options.decode": "DecodeOptions MachineOptions",
     "output_layers.registry": "register_output_layer",

@@ -62,7 +62,7 @@ class Head:
         """Put a head in the place of the `lm_head` of a Hugging Face model on the CPU, for its `generate`.
 
         The model's matrix is shared if it is float32, else copied. `exact` and `scan` need no fit; other layers are
-        read from a `folder` that `fit_model_head` has made for this model. The tokens are those of the model in
+        read from a `folder` that `fit_head` has made for its matrix. The tokens are those of the model in
         float32: greedy, beams, and sampling with `top_k`. Returns an AttachedHead, whose `detach()` undoes it all;
         attach again after a change of the weights. Needs PyTorch.
 
