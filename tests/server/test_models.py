@@ -46,17 +46,15 @@ def test_codes_may_have_another_case_or_a_region(serve: Callable[..., Live], sev
     assert live.translate("Balo.", source="de", target="de").json() == {"translatedText": "Balo."}
 
 
-def test_models_are_loaded_when_asked_for_and_leave_when_others_come(
-    serve: Callable[..., Live], several: list[str]
-) -> None:
-    live = serve(several, max_models=1)
-    assert live.metric("sharpbeam_models") == 0
+def test_a_model_is_loaded_for_its_first_request(serve: Callable[..., Live], several: list[str]) -> None:
+    live = serve(several)
+    assert live.metric("sharpbeam_models") == 1
     pairs = [("de", "en"), ("en", "fr"), ("fr", "en")] * 4
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda pair: live.translate("Balo.", source=pair[0], target=pair[1]), pairs))
     assert [each.status_code for each in found] == [200] * 12
     assert len({each.json()["translatedText"] for each in found}) == 1  # it is one model under three names
-    assert live.metric("sharpbeam_models") == 1
+    assert live.metric("sharpbeam_models") == 3
 
 
 def test_a_model_that_cannot_be_loaded_is_a_refusal(

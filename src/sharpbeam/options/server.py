@@ -12,7 +12,7 @@ LANGUAGE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"  # a code, as the names of models
 
 @dataclass(frozen=True)
 class ServerOptions(Schema):
-    """Address, limits, models in memory, and access of a server. A limit of 0 means none, if 0 is allowed."""
+    """Address, limits and access of a server. A limit of 0 means none, if 0 is allowed."""
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
@@ -38,9 +38,6 @@ class ServerOptions(Schema):
     file_limit: int = option(10 * 2**20, "bytes of a file to translate; 0 = no files", ge=0)
     file_timeout: float = option(600.0, "seconds after which the translation of a file is given up (503)", gt=0)
     alternatives_limit: int = option(10, "alternatives of a translation that a request may ask for", ge=0, le=50)
-    max_models: int = option(
-        0, "models in memory of each process; the one that was used longest ago leaves first; 0 = all", ge=0
-    )
     pivot: str = option("en", "code of the language to translate through if no model translates directly; '' = none")
     max_connections: int = option(4096, "open connections; above it requests are refused (503)", ge=1, advanced=True)
     header_timeout: float = option(
@@ -52,10 +49,6 @@ class ServerOptions(Schema):
     drain: int = option(30, "seconds that requests in flight get to finish after SIGTERM", ge=0)
     cors_origin: str = option(
         "", "origin of other web pages that may call the server, * = any; empty: none", advanced=True
-    )
-    page: bool = option(True, "serve the web page at /", off="serve no web page at /", advanced=True)
-    metrics: bool = option(
-        True, "serve Prometheus metrics at /metrics", off="serve no metrics at /metrics", advanced=True
     )
 
     def check(self) -> None:

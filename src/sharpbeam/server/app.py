@@ -55,7 +55,7 @@ def create_app(
     """
     options = options or ServerOptions()
     catalog = Catalog(models, options.pivot)
-    admission, pool = Admission(options.queue_limit, share), Pool(catalog, options, machine, defaults)
+    admission, pool = Admission(options.queue_limit, share), Pool(machine, defaults)
     metrics = Metrics(list(catalog.entries), pool.engines, admission, share)
     service = Service(catalog, pool, options, metrics, admission)
     gate = Gate(service, Keys(options.api_keys))
@@ -68,9 +68,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         refresh = asyncio.create_task(_refresh(metrics)) if share else None
-        if not options.max_models:
-            async with pool.hold([next(iter(catalog.entries))]):  # the first request finds it loaded
-                pass
+        await pool.take([next(iter(catalog.entries))])  # the first request finds it loaded
         yield
         if refresh:
             refresh.cancel()

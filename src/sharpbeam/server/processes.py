@@ -80,7 +80,7 @@ def processes_for(options: ServerOptions, machine: MachineOptions, size: int) ->
     require(options.processes < 2 or not alone, "processes", options.processes, "1 on a GPU, and on Windows")
     if options.processes:
         return options.processes
-    if alone or options.max_models or size > LARGEST:
+    if alone or size > LARGEST:
         return 1
     return min(machine.workers, MOST)
 

@@ -91,21 +91,21 @@ class Service:
             sources = [self.catalog.code_of(each.language if each else query.source) for each in detected]
             routes = [self.catalog.route(source, target) for source in sources]
             self.metrics.characters.inc(sum(map(len, query.texts)))
-            async with self.pool.hold({hop.model for route in routes for hop in route}) as engines:
+            engines = await self.pool.take({hop.model for route in routes for hop in route})
 
-                def work(index: int) -> Coroutine[Any, Any, TranslatedText]:
-                    decoder = Decoder(
-                        engines,
-                        routes[index],
-                        ticket,
-                        self.metrics,
-                        _keywords(query, engines, routes[index], self.options.guards),
-                        query.glossary,
-                        query.details or query.alternatives > 0,
-                    )
-                    return self._text(query.texts[index], sources[index], query, decoder)
+            def work(index: int) -> Coroutine[Any, Any, TranslatedText]:
+                decoder = Decoder(
+                    engines,
+                    routes[index],
+                    ticket,
+                    self.metrics,
+                    _keywords(query, engines, routes[index], self.options.guards),
+                    query.glossary,
+                    query.details or query.alternatives > 0,
+                )
+                return self._text(query.texts[index], sources[index], query, decoder)
 
-                results = await all_of(map(work, range(len(routes)))) if len(routes) > 1 else [await work(0)]
+            results = await all_of(map(work, range(len(routes)))) if len(routes) > 1 else [await work(0)]
         for result, detection in zip(results, detected, strict=True):
             result.detection = detection
         return results
@@ -138,11 +138,11 @@ class Service:
                 route = self.catalog.route(source, target)
                 if not route:
                     return content
-                async with self.pool.hold({hop.model for hop in route}) as engines:
-                    decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
-                    task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
-                    translation: bytes = (await decoder.run(self._remote(task))).content
-                    return translation
+                engines = await self.pool.take({hop.model for hop in route})
+                decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
+                task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
+                translation: bytes = (await decoder.run(self._remote(task))).content
+                return translation
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
@@ -166,12 +166,12 @@ class Service:
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""
         with Ticket(self.admission, 1):
-            async with self.pool.hold({hop.model for hop in route}) as engines:
-                for hop in route:
-                    others = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
-                    keywords = {**hop.languages, **(others if hop is route[-1] else {})}
-                    translation = await decode(engines[hop.model], sentence, keywords)
-                    sentence = translation.text
+            engines = await self.pool.take({hop.model for hop in route})
+            for hop in route:
+                others = {"return_alternatives": True, "num_hypotheses": count, "target_prefix": prefix}
+                keywords = {**hop.languages, **(others if hop is route[-1] else {})}
+                translation = await decode(engines[hop.model], sentence, keywords)
+                sentence = translation.text
         return list(dict.fromkeys(answer.text for answer in translation.hypotheses))
 
 

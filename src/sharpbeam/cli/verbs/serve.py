@@ -39,7 +39,6 @@ def serve(
     * `sharpbeam serve de-en` and open http://127.0.0.1:5000
     * `curl -d q="Guten Morgen." -d source=de -d target=en http://127.0.0.1:5000/translate`
     * `sharpbeam serve de-en en-fr=models/enfr --host 0.0.0.0 --api-keys keys.txt`
-    * `sharpbeam serve de-en en-fr=models/enfr --max-models 1`
     """
     with needs_extra("sharpbeam serve", "server"):
         from sharpbeam.server import processes

@@ -51,28 +51,24 @@ def router(gate: Gate) -> APIRouter:
         work = service.alternatives(fields.sentence, route, fields.prefix, fields.count)
         return {"alternatives": await gate.answer(request, work)}
 
-    if options.metrics:
+    @routes.get("/metrics", summary="Metrics for Prometheus")
+    async def metrics(request: Request) -> Response:
+        gate.admit(request)
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-        @routes.get("/metrics", summary="Metrics for Prometheus")
-        async def metrics(request: Request) -> Response:
-            gate.admit(request)
-            return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+    @routes.get("/page/{name}", include_in_schema=False)
+    async def page(name: str) -> Response:
+        if name not in {path.name for path in HOME.iterdir()}:
+            raise Refused(404, "Not Found")
+        kind = KINDS[Path(name).suffix]
+        return FileResponse(HOME / name, media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    if options.page:
+    @routes.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return await page("index.html")
 
-        @routes.get("/page/{name}", include_in_schema=False)
-        async def page(name: str) -> Response:
-            if name not in {path.name for path in HOME.iterdir()}:
-                raise Refused(404, "Not Found")
-            kind = KINDS[Path(name).suffix]
-            return FileResponse(HOME / name, media_type=kind, headers={"Cache-Control": "no-cache"})
-
-        @routes.get("/", include_in_schema=False)
-        async def index() -> Response:
-            return await page("index.html")
-
-        @routes.get("/docs", include_in_schema=False)
-        async def docs() -> Response:
-            return await page("docs.html")
+    @routes.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return await page("docs.html")
 
     return routes
