@@ -32,7 +32,7 @@ if sys.platform != "linux":
 
 from sharpbeam.server.refusals import Fault, Refused  # noqa: E402
 from sharpbeam.server.task import Task  # noqa: E402
-from sharpbeam.server.workers import Remote, Workers  # noqa: E402
+from sharpbeam.server.workers import Workers  # noqa: E402
 
 SECRET = "a text of a client"
 
@@ -72,11 +72,8 @@ def run(work: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def begin(workers: Workers, does: str = "", content: str = "Balo.") -> tuple[bool, Any]:
-    steps = Remote(Hostile(content, "text", does=does), workers)
-    try:
-        return await steps.next(None)
-    finally:
-        steps.close()
+    async with workers.steps(Hostile(content, "text", does=does)) as advance:
+        return await advance(None)
 
 
 def children(parent: int) -> list[int]:
@@ -146,11 +143,11 @@ def test_a_document_of_many_steps_keeps_its_worker(library: Translator, sentence
     text = "\n".join(sentences[:12])
 
     async def work(workers: Workers) -> str:
-        steps, answers = Remote(Task(text, "text", options=library_options(), attends=False), workers), None
-        while not (reply := await steps.next(answers))[0]:
-            answers = library.translate([job.text for job in reply[1]], max_length=40)
-            assert len(children(os.getpid())) == 1
-        steps.close()
+        answers = None
+        async with workers.steps(Task(text, "text", options=library_options(), attends=False)) as advance:
+            while not (reply := await advance(answers))[0]:
+                answers = library.translate([job.text for job in reply[1]], max_length=40)
+                assert len(children(os.getpid())) == 1
         content: str = reply[1].content
         return content
 

@@ -16,8 +16,7 @@ from sharpbeam.server.catalog import Hop
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.task import Inline
-from sharpbeam.server.workers import Remote
+from sharpbeam.server.task import Advance
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
 BURST = 16  # tasks that begin before others have the event loop
@@ -43,25 +42,22 @@ class Decoder:
         """Whether the sentences come with attention to their words: a pivot's are not those of the client."""
         return len(self.route) == 1 and self.engines[self.route[0].model].attends
 
-    async def run(self, steps: Inline | Remote, rank: int = 0) -> DocumentTranslation[Any]:
-        """The result of `steps`, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
+    async def run(self, advance: Advance, rank: int = 0) -> DocumentTranslation[Any]:
+        """The result of a task, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
 
         With a `rank` nothing is decoded: it is that of hypotheses of an earlier run, of each sentence or its last one.
         """
         answers: list[Translation] | None = None
-        try:
-            while True:
-                done, value = await steps.next(answers)
-                if done:
-                    result: DocumentTranslation[Any] = value
-                    return result
-                if rank:
-                    answers = [self._ranked(job.text, rank) for job in value]
-                    continue
-                self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
-                answers = await self._decode(value)
-        finally:
-            steps.close()
+        while True:
+            done, value = await advance(answers)
+            if done:
+                result: DocumentTranslation[Any] = value
+                return result
+            if rank:
+                answers = [self._ranked(job.text, rank) for job in value]
+                continue
+            self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
+            answers = await self._decode(value)
 
     def _ranked(self, text: str, rank: int) -> Translation:
         translation = self.translations.get(text) or Translation(text, (replace(EMPTY, text=text),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +19,14 @@ from sharpbeam.server.detection import Detection, detect
 from sharpbeam.server.metrics import Metrics
 from sharpbeam.server.pool import Engine, Pool
 from sharpbeam.server.refusals import bad_request
-from sharpbeam.server.task import Inline, Task
-from sharpbeam.server.workers import Remote, Workers
+from sharpbeam.server.task import Advance, Task, inline
+from sharpbeam.server.workers import Workers
 from sharpbeam.text.glossary import Glossary
 
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
 SMALL_WORKERS, LARGE_WORKERS = 4, 4  # of a server, for documents of at most SMALL and for larger ones
 SMALL = 100_000  # characters or bytes of a document
+Steps = AbstractAsyncContextManager[Advance]
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 
 
@@ -114,7 +116,8 @@ class Service:
         if not decoder.route:
             return TranslatedText(text)
         try:
-            document = await decoder.run(self._steps(text, source, query, decoder))
+            async with self._steps(text, source, query, decoder) as advance:
+                document = await decoder.run(advance)
         except SharpbeamError as error:
             raise bad_request(f"Invalid request: {error}") from None
         result, translations = TranslatedText(document.content), decoder.translations
@@ -123,8 +126,8 @@ class Service:
             result.sentences = [(each, translations.get(each.source, unknown)) for each in document.sentences]
         for rank in range(1, query.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in translations.values()):
-                other = await decoder.run(self._steps(text, source, query, decoder), rank)
-                result.alternatives.append(other.content)
+                async with self._steps(text, source, query, decoder) as advance:
+                    result.alternatives.append((await decoder.run(advance, rank)).content)
         return result
 
     async def translate_file(
@@ -141,27 +144,25 @@ class Service:
                 engines = await self.pool.take({hop.model for hop in route})
                 decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
                 task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
-                translation: bytes = (await decoder.run(self._remote(task))).content
-                return translation
+                async with self._remote(task) as advance:
+                    translation: bytes = (await decoder.run(advance)).content
+                    return translation
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
     async def _language(self, content: bytes, format: str) -> str:
         """The language of a file by its beginning."""
-        sample = self._remote(Task(content, format, sample=True))
-        try:
-            _, begin = await sample.next(None)
-        finally:
-            sample.close()
+        async with self._remote(Task(content, format, sample=True)) as advance:
+            _, begin = await advance(None)
         return detect(begin.content, self.catalog.sources).language
 
-    def _steps(self, text: str, source: str, query: Query, decoder: Decoder) -> Inline | Remote:
+    def _steps(self, text: str, source: str, query: Query, decoder: Decoder) -> Steps:
         how = decoder.attends, query.glossary, query.details, query.tags
         task = Task(text, query.format, False, self.documents, source, self.catalog.code_of(query.target), *how)
-        return Inline(task) if len(text) <= INLINE else self._remote(task)
+        return inline(task) if len(text) <= INLINE else self._remote(task)
 
-    def _remote(self, task: Task) -> Remote:
-        return Remote(task, self._small if len(task.content) <= SMALL else self._large)
+    def _remote(self, task: Task) -> Steps:
+        return (self._small if len(task.content) <= SMALL else self._large).steps(task)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:
         """Translations of a sentence that begin with `prefix` and differ in the word after it, the likeliest first."""

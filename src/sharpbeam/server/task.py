@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ CPU_SECONDS, CPU_SECONDS_PER_BYTE = 10.0, 40e-6
 BEGIN = 20  # segments that show the language of a document
 
 Answers = Sequence[Translation]
+Advance = Callable[[Answers | None], Awaitable[tuple[bool, Any]]]  # of a task: as the function `advance`
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,15 @@ def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | No
         return True, end.value
 
 
-class Inline:
+@asynccontextmanager
+async def inline(task: Task) -> AsyncIterator[Advance]:
     """The steps of a task in this process: of a text so small that they take some milliseconds at most.
 
     Details take longer, so another thread than that of the event loop works for them.
     """
+    steps = task.steps()
 
-    def __init__(self, task: Task) -> None:
-        self._steps, self._apart = task.steps(), task.details
+    async def following(answers: Answers | None) -> tuple[bool, Any]:
+        return await asyncio.to_thread(advance, steps, answers) if task.details else advance(steps, answers)
 
-    async def next(self, answers: Answers | None) -> tuple[bool, Any]:
-        """As `advance`."""
-        if self._apart:
-            return await asyncio.to_thread(advance, self._steps, answers)
-        return advance(self._steps, answers)
-
-    def close(self) -> None:
-        """Nothing is left."""
+    yield following

@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -15,7 +17,7 @@ from sharpbeam.contract.steps import Job
 from sharpbeam.documents import DocumentTranslation, Sentence
 from sharpbeam.errors import InputError
 from sharpbeam.server.refusals import Fault, Refused
-from sharpbeam.server.task import Answers, Task
+from sharpbeam.server.task import Advance, Answers, Task
 from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY
 
 WAITING = 64 * 2**20  # bytes of documents that wait for a worker
@@ -97,7 +99,19 @@ class Workers:
         self._idle: list[KillableWorker] = []
         self._waiting = 0  # bytes
 
-    async def take(self, size: int) -> KillableWorker:
+    @asynccontextmanager
+    async def steps(self, task: Task) -> AsyncIterator[Advance]:
+        """The steps of a task in a worker, which is reserved until they are done, and killed if they are not.
+
+        They raise InputError for what it cannot read. Raises Refused if too much waits.
+        """
+        worker = await self._take(len(task.content))
+        try:
+            yield lambda answers: worker.ask(task if answers is None else answers)
+        finally:
+            self._give_back(worker)
+
+    async def _take(self, size: int) -> KillableWorker:
         """A worker for a document of `size`, as soon as there is one; raises Refused where too much waits."""
         if self._places.locked() and self._waiting + size > WAITING:
             raise Refused(429, "the server is busy; try again later", 5.0)
@@ -123,7 +137,7 @@ class Workers:
         self._all.add(worker)
         return worker
 
-    def give_back(self, worker: KillableWorker) -> None:
+    def _give_back(self, worker: KillableWorker) -> None:
         """Let others have a worker; one that still works is killed."""
         self._places.release()
         if worker.free and worker.alive and len(self._idle) < IDLE:
@@ -139,24 +153,3 @@ class Workers:
             worker.kill()
         for worker in list(self._all):
             await worker.ended()
-
-
-class Remote:
-    """The steps of a task in a worker, which is reserved until they are done."""
-
-    def __init__(self, task: Task, workers: Workers) -> None:
-        self._task, self._workers = task, workers
-        self._worker: KillableWorker | None = None
-
-    async def next(self, answers: Answers | None) -> tuple[bool, Any]:
-        """As `advance` of the steps of the task; raises InputError, and Refused if there is too much work."""
-        if self._worker is not None and answers is not None:
-            return await self._worker.ask(answers)
-        self._worker = await self._workers.take(len(self._task.content))
-        return await self._worker.ask(self._task)
-
-    def close(self) -> None:
-        """Give the worker back."""
-        if self._worker is not None:
-            self._workers.give_back(self._worker)
-            self._worker = None
