@@ -104,7 +104,7 @@ class Attempt:
 
 
 def attempts(source: str, verdict: Verdict, attends: bool = True, language: str = "") -> Iterator[Attempt]:
-    """Ways to decode a source again: with a coverage penalty, in pieces, and in lower case where nothing else was."""
+    """Ways to decode a source again: with a coverage penalty, and in pieces."""
     if verdict.flags == ("cut",):
         return
     again = AGAIN if attends else {"beam_size": 6, "num_hypotheses": 6}
@@ -114,9 +114,6 @@ def attempts(source: str, verdict: Verdict, attends: bool = True, language: str 
     ranges = tuple(whole) if len(whole) > 1 else _clauses(source, verdict)
     if len(ranges) > 1:
         yield Attempt(ranges, tuple(Job(source[start:end], attention) for start, end in ranges), len(whole) > 1)
-    lowered = source.capitalize()
-    if "copy" in verdict.flags and source.isupper() and len(lowered) == len(source):
-        yield Attempt(((0, len(source)),), (Job(lowered, again),))
 
 
 def _clauses(source: str, verdict: Verdict) -> tuple[tuple[int, int], ...]:
