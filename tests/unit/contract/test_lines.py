@@ -210,3 +210,19 @@ def test_a_lost_number_is_put_back() -> None:
         return answer(source, foreign(source.replace("34", "dozens of")))
 
     assert "34" in line("She has 34 cats at home", decode)
+
+
+@pytest.mark.parametrize(
+    ("masked", "out"),
+    [
+        ("Leia em X1 na casa", "Leia em x.com na casa"),
+        ("Leia X1 na casa", "Leia x.com na casa"),
+        ("Leia em X1X1 na casa", "Leia em x.com na casa"),
+        ("Leia escrito X1 na casa", "Leia x.com na casa"),
+    ],
+)
+def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, masked if "X1" in source else "Leia na casa")
+
+    assert line("Read on x.com in the old house", decode) == out
