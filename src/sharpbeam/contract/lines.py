@@ -21,12 +21,13 @@ _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # A bullet or a number before a sentence, or a letter in brackets.
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
-_PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_](?:[^\W_]|[ ,'’\"“”„«»;()—–-])*[.!?…]?[\"”»'’)]?\s*")
+_PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–-]*[.!?…]?[\"”»'’)]?\s*")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
 _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
 # A word that a title would begin with a capital letter.
 _LOWER = re.compile(rf"(?<![^\W_])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
-_MARKED = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}|\s-\w|--")
+# Digits, capitals inside of words, options of programs; apart, each is found by its first letter, which is fast.
+_MARKED = tuple(map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")))
 
 
 def is_plain(text: str) -> bool:
@@ -34,7 +35,7 @@ def is_plain(text: str) -> bool:
     if len(text) > MOST_LETTERS or not text.strip():
         return not text.strip()
     usual = _PLAIN.fullmatch(text) is not None and _LOWER.search(text) is not None
-    return usual and not _MARKED.search(text)
+    return usual and not any(mark.search(text) for mark in _MARKED)
 
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
