@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,12 @@ import sharpbeam
 from sharpbeam.errors import InputError, ModelError, OutputError
 from sharpbeam.hub.names import Name, name_of
 from sharpbeam.storage.atomic import lock_file, write_text
-from sharpbeam.storage.cache import HOME, cache_home
 from sharpbeam.text.json import read_json
 
 if TYPE_CHECKING:
     from sharpbeam.hub.registries import ListedModel
 
+HOME = "SHARPBEAM_CACHE"  # variable that names the cache's folder; "" for none
 ORIGIN = "origin.json"  # in a model folder: where it came from
 PATIENCE = 0.2  # seconds between two looks at a lock
 
@@ -127,10 +127,13 @@ def _installed(text: str) -> Path:
 
 
 def _home() -> Path:
-    home = cache_home()
-    if home is None:
-        raise OutputError(f"there is no place for models: {HOME} is empty, or there is no home folder; set {HOME}.")
-    return home
+    home = os.environ.get(HOME)
+    with suppress(RuntimeError):  # there is no home folder
+        if home is None:
+            return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sharpbeam"
+    if home:
+        return Path(home)
+    raise OutputError(f"there is no place for models: {HOME} is empty, or there is no home folder; set {HOME}.")
 
 
 def _made(folder: Path) -> Path:
