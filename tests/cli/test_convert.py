@@ -70,8 +70,6 @@ def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path, tiny_mod
     call("convert", tiny_model, "out").refused(1, "is a model of Sharpbeam already")
     call("convert", "whole", "out", "--quantization", "int4").refused(2, "quantization is 'int4'", "auto or int8")
     call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
-    for origin in ("whole", "file", "owner/none"):
-        call("convert", origin, "out", "--source-eos").refused(1, "source-eos is for folders of CTranslate2")
 
 
 def test_a_place_that_cannot_be_written_is_said_before_the_model_is_read(call: Run, place: Path) -> None:

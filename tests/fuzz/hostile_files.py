@@ -131,22 +131,6 @@ def other_array(draw: np.random.Generator, array: Any) -> Any:
     return changes[int(draw.integers(len(changes)))]
 
 
-def yaml(draw: np.random.Generator, whole: bytes) -> bytes:
-    """A line of another kind in a list `word: id`, the same id or word twice, ids out of range, quotes without end."""
-    lines = whole.decode().split("\n")[:-1]
-    at, other = (int(draw.integers(len(lines))) for _ in range(2))
-    word, _, number = lines[at].rpartition(":")
-    changes = [
-        *(f"{word}: {value}" for value in (-1, 2**31, 2**64, "9" * 5000, "0x1", "1e1", "true", "[1]", "٣", "")),
-        f"{lines[other].rpartition(':')[0]}:{number}", f"{word}:{lines[other].rpartition(':')[2]}", lines[at] * 2,
-        f'"{"x" * 10_000}":{number}', f'"\\ud800":{number}', f'"a:{number}', f"'a:{number}", f'"\\":{number}',
-        f'"\0":{number}', f'"\\n\\t\\r\u2028":{number}', f"&a *a:{number}", "---",
-        f"!!python/object/apply:os.system [x]:{number}", ": : :", ":", "\ufeff" + lines[at], f"? {word}", "{" * 5000,
-    ]  # fmt: skip
-    lines[at] = changes[int(draw.integers(len(changes)))]
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
-
-
 def sentencepiece(draw: np.random.Generator, whole: bytes) -> bytes:
     """Lengths and numbers of the protocol buffer made huge, fields repeated, and pieces that no model has put in."""
     data = bytearray(whole)

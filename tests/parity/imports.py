@@ -84,7 +84,6 @@ def formats(home: Path) -> dict[str, Format]:
         "Bergamot, int8": Format(student, "model.bin", hostile.marian_binary),
         "Bergamot, options": Format(student, "config.yml", hostile.marian_options),
         "Bergamot, shortlist": Format(student, "lex.bin", hostile.marian_shortlist),
-        "Marian, vocabulary": Format(_marian_words(home / "marian-words", home / "marian"), "vocab.yml", hostile.yaml),
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
     if "torch" not in LEFT_OUT:
@@ -179,30 +178,6 @@ def _bergamot(folder: Path, ours: Path) -> Path:
     (folder / "lex.bin").write_bytes(marian_writer.shortlist(10, [[i, 99 - i] for i in range(100)]))
     lines = ["models: [model.bin]", "vocabs: [vocab.spm, vocab.spm]", "shortlist: [lex.bin, false]"]
     (folder / "config.yml").write_text("\n".join([*lines, "beam-size: 2", "normalize: 1.0"]) + "\n")
-    return folder
-
-
-def _marian_words(folder: Path, marian: Path) -> Path:
-    """That model with a list of words in place of pieces."""
-    words = [
-        "</s>",
-        "<unk>",
-        *(f"w{i}" for i in range(2, 90)),
-        '"',
-        "it's",
-        ":",
-        "- a",
-        "#",
-        "ü",
-        "\\",
-        "a: b",
-        "",
-        " ",
-    ]
-    folder.mkdir()
-    shutil.copy(marian / "model.npz", folder)
-    lines = (f"{json.dumps(word, ensure_ascii=False)}: {token}\n" for token, word in enumerate(words))
-    (folder / "vocab.yml").write_text("".join(lines), encoding="utf-8")
     return folder
 
 

@@ -36,17 +36,15 @@ def convert_model(
     *,
     source_spm: str | Path | None = None,
     target_spm: str | Path | None = None,
-    source_eos: bool = False,
     quantization: Quantization = "auto",
     overwrite: bool = False,
 ) -> Conversion:
     """Convert the model `source` of another program to the model folder `output`.
 
-    `source` is a folder, a file, or a name to fetch (firefox:en-pt, hf:owner/name). Its own shortlist and
-    search options are kept. `source_spm` and `target_spm` are the SentencePiece models, or Marian's .yml, of a model
-    that comes without; the target's default is the source's. `source_eos`: a CTranslate2 model was trained with eos at
-    the end of each source. `quantization`: "auto" stores matrices as the source has them, int8 or float32; "int8"
-    quantizes all, each row by its largest value; "float32" none. `overwrite` replaces a model folder.
+    `source` is a folder, a file, or a name to fetch (firefox:en-pt, hf:owner/name). Its own shortlist and search
+    options are kept. `source_spm` and `target_spm` are the SentencePiece models of a model that comes without; the
+    target's default is the source's. `quantization`: "auto" stores matrices as the source has them, int8 or float32;
+    "int8" quantizes all, each row by its largest value; "float32" none. `overwrite` replaces a model folder.
 
     Raises ModelError for a model that cannot be read or has a feature that Sharpbeam lacks, InputError for files that
     cannot be read, OutputError if `output` cannot be written, OptionError for a wrong value.
@@ -60,9 +58,9 @@ def convert_model(
     _check_output(folder, Path(name), overwrite)
     to_fetch = _name(name)
     if to_fetch is not None and to_fetch.registry not in ("ct2", "url"):
-        refuse_flags(*spm, source_eos, f"{name}, which is fetched,")
+        refuse_flags(*spm, f"{name}, which is fetched,")
     with source_files(to_fetch) if to_fetch else nullcontext(Path(name)) as files:
-        model = read_model(str(files), spm[0], spm[1], source_eos)
+        model = read_model(str(files), *spm)
         if quantization != "auto":
             tensors = {name: _stored(name, tensor, quantization) for name, tensor in model.tensors.items()}
             model = replace(model, tensors=tensors)

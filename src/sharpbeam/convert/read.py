@@ -14,23 +14,19 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.json import read_json
 
 
-def read_model(
-    origin: str, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
-) -> ForeignModel:
+def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | None = None) -> ForeignModel:
     """The model at `origin`, a folder or a file. Raises ModelError or InputError.
 
     `source_spm` and `target_spm` are for kinds that do not come with SentencePiece models; others refuse them.
-    `source_eos`: a model of CTranslate2 was trained on sources that end in eos, though its files lack that fact.
     """
     path = Path(origin)
     if is_model_folder(path):
         raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
     if "model_type" in _facts(path):
-        refuse_flags(source_spm, target_spm, source_eos, "a model of Hugging Face")
+        refuse_flags(source_spm, target_spm, "a model of Hugging Face")
         return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
-        return read_ctranslate2(path, source_spm, target_spm, source_eos)
-    refuse_flags(None, None, source_eos, "this model")
+        return read_ctranslate2(path, source_spm, target_spm)
     inside = _models_in(path) if path.is_dir() else [path]
     if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
@@ -59,10 +55,8 @@ def _models_in(folder: Path) -> list[Path]:
     return [one for one in models if not one.name.endswith(".optimizer.npz")]
 
 
-def refuse_flags(source_spm: Path | None, target_spm: Path | None, source_eos: bool, owner: str) -> None:
+def refuse_flags(source_spm: Path | None, target_spm: Path | None, owner: str) -> None:
     """Raise InputError for an option that would have no effect, since `owner` has its own."""
     for name, path in (("source-spm", source_spm), ("target-spm", target_spm)):
         if path is not None:
             raise InputError(f"{name} is {path}; {owner} has its own SentencePiece models, so leave it out.")
-    if source_eos:
-        raise InputError(f"source-eos is for folders of CTranslate2; {owner} has it in its files, so leave it out.")

@@ -316,14 +316,13 @@ def test_variables_that_are_no_numbers_or_matrices_are_refused(float32, monkeypa
         read_model(str(float32))
 
 
-def test_a_source_ends_in_eos_where_the_config_or_the_user_says_so(float32, tmp_path, monkeypatch):
+def test_a_source_ends_in_eos_where_the_config_says_so(float32, tmp_path, monkeypatch):
     """As a model of OpenNMT-py looks: it starts from <s>, and nothing says that its sources end in </s>."""
     change_variables(monkeypatch, float32, decoder__start_from_zero_embedding=np.int8(0))
     folder = apart(float32, tmp_path / "apart", {20: "<s>"}, {20: "<s>"})
     facts = json.loads((folder / "config.json").read_text()) | {"decoder_start_token": "<s>", "add_source_eos": False}
     (folder / "config.json").write_text(json.dumps(facts))
     assert not read_model(str(folder)).config.source_eos
-    assert read_model(str(folder), source_eos=True).config.source_eos
     (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}))
     assert read_model(str(folder)).config.source_eos
 

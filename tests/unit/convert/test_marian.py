@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.foreign import demo_sentences, train_pieces
+from support.foreign import demo_sentences, pieces_of, train_pieces
 from support.marian_writer import WORDS, save
 
 from sharpbeam import Translator
@@ -35,8 +35,6 @@ def test_tensors_are_those_of_ctranslate2s_converter(tmp_path):
     assert all(np.array_equal(ours.tensors[name], theirs.tensors[name]) for name in ours.tensors)
     # Its table of positions is that of Vaswani et al.; Marian computes tensor2tensor's, and an epsilon of 1e-6.
     assert (ours.config.positions, theirs.config.positions) == ("sinusoidal-t2t", "sinusoidal")
-    again = read_model(str(tmp_path / "marian/model.npz"), tmp_path / "vocab.yml")
-    assert again.target.piece(7) == "7" and again.source.spm is None
 
 
 def test_a_student_decodes(tmp_path):
@@ -83,16 +81,19 @@ def test_a_header_without_a_type_is_refused(tmp_path):
         read_model(str(tmp_path / "model.npz"))
 
 
-def words_file(path, count, prefix):
-    path.write_text("".join(f"{prefix}{i}: {i}\n" if i > 1 else f"{('</s>', '<unk>')[i]}: {i}\n" for i in range(count)))
+SPECIAL = {"unk_id": 1, "eos_id": 0, "bos_id": -1, "pad_id": -1}
+
+
+def pieces_file(path, count, first=0, **special):
+    """A SentencePiece model of `count` pieces, of the sentences from the `first` one on."""
+    path.write_bytes(train_pieces(demo_sentences()[first:], count, **SPECIAL | special))
     return path
 
 
-@pytest.mark.parametrize("number", ["x", "-2", "0x2", "\x1c2", "\u0662", "9" * 5000, ""])
-def test_a_line_of_a_vocabulary_without_a_number_is_named(tmp_path, number):
-    words = words_file(tmp_path / "vocab.yml", WORDS, "w")
-    words.write_text(words.read_text().replace("w2: 2\n", f"w2: {number}\n"))
-    with pytest.raises(ModelError, match=r"vocab\.yml, line 3: it must be a word, a colon and an id"):
+def test_a_list_of_words_is_refused(tmp_path):
+    words = tmp_path / "vocab.yml"
+    words.write_text("</s>: 0\n<unk>: 1\n")
+    with pytest.raises(ModelError, match=r"vocab\.yml is a list of words; models whose vocabulary is of SentencePiece"):
         read_model(str(save(tmp_path / "marian")), words)
 
 
@@ -106,33 +107,33 @@ def test_a_piece_that_is_no_text_is_refused(tmp_path):
         read_model(str(path), broken)
 
 
-def test_no_source_word_is_lost_where_the_source_has_more(tmp_path):
-    """The word that the decoder starts from has one id on both sides, which must not be that of a source word."""
+def test_no_source_piece_is_lost_where_the_source_has_more(tmp_path):
+    """The token that the decoder starts from has one id on both sides, which must not be that of a source piece."""
     path = save(tmp_path / "apart", source_words=WORDS + 5)
-    words = words_file(tmp_path / "source.yml", WORDS + 5, "s"), words_file(tmp_path / "target.yml", WORDS, "t")
-    model = read_model(str(path), *words)
-    ids = model.source.encode(" ".join(f"s{i}" for i in range(2, WORDS + 5)))
-    assert [model.source.piece(i) for i in ids] == [f"s{i}" for i in range(2, WORDS + 5)]
+    source = pieces_file(tmp_path / "source.spm", WORDS + 5)
+    model = read_model(str(path), source, path.with_name("vocab.spm"))
+    pieces = pieces_of(source.read_bytes())
+    listed = [model.source.piece(token) for token in range(len(model.source))]
+    ids = [listed.index(piece) for piece in pieces[2:]]
     with np.load(path) as arrays:
         assert np.array_equal(model.tensors["source_embedding"][ids], arrays["encoder_Wemb"][2:])
     assert not model.tensors["source_embedding"][model.config.bos_id].any()
     assert model.config.suppressed_ids == ()  # its bias is enough, and costs nothing
     model.save(tmp_path / "ours", "apart")
     native = Translator(tmp_path / "ours")
-    answer = native.translate(["s3 s120"], raw=True, max_length=9, beam_size=9, num_hypotheses=9)[0]
+    answer = native.translate(["Guten Morgen"], raw=True, max_length=9, beam_size=9, num_hypotheses=9)[0]
     assert len(answer.hypotheses) == 9 and all("<start>" not in one.tokens for one in answer.hypotheses)
 
 
 def test_a_source_that_is_smaller_or_has_other_special_ids_is_refused(tmp_path):
     path = save(tmp_path / "smaller", source_words=WORDS - 5)
-    target = words_file(tmp_path / "target.yml", WORDS, "t")
+    target = path.with_name("vocab.spm")
     with pytest.raises(ModelError, match="smaller than the target's"):
-        read_model(str(path), words_file(tmp_path / "source.yml", WORDS - 5, "s"), target)
+        read_model(str(path), pieces_file(tmp_path / "source.spm", WORDS - 5), target)
     path = save(tmp_path / "other", source_words=WORDS)
-    words = target.read_text().replace("<unk>: 1", "<unk>: 2").replace("t2: 2", "t2: 1")
-    (tmp_path / "other.yml").write_text(words)
-    with pytest.raises(ModelError, match=r"unk_id 1 is 't2' in the source vocabulary and '<unk>' in the target's"):
-        read_model(str(path), tmp_path / "other.yml", target)
+    other = pieces_file(tmp_path / "other.spm", WORDS, unk_id=0, eos_id=1)
+    with pytest.raises(ModelError, match=r"unk_id 1 is '</s>' in the source vocabulary and '<unk>' in the target's"):
+        read_model(str(path), other, target)
 
 
 @pytest.mark.parametrize(
@@ -167,39 +168,39 @@ def test_a_vocabulary_is_found_among_other_files(tmp_path):
     for options in ("beam-size: 6\nmodels:\n  - model.npz\n", "beam-size: 6\nnormalize: 1\n"):
         path.with_name("config.yml").write_text(options)
         assert read_model(str(path)).source.spm == expected
-    words_file(path.with_name("words.yml"), WORDS, "w")
-    with pytest.raises(ModelError, match=r"has 2 vocabularies, decoder\.spm, words\.yml; say which: --source-spm"):
+    other = pieces_file(path.with_name("other.spm"), WORDS, 5)
+    with pytest.raises(ModelError, match=r"has 2 vocabularies \(\.spm\), decoder\.spm, other\.spm; say which"):
         read_model(str(path))
-    assert read_model(str(path), path.with_name("words.yml")).target.piece(2) == "w2"
-    for one in ("words.yml", "decoder.spm"):
+    assert read_model(str(path), other).target.spm == other.read_bytes()
+    for one in ("other.spm", "decoder.spm"):
         path.with_name(one).unlink()
-    with pytest.raises(ModelError, match=r"config\.yml has 2 words; a vocabulary has"):  # it may have been meant
+    with pytest.raises(ModelError, match=r"has 0 vocabularies"):
         read_model(str(path))
 
 
 @pytest.mark.parametrize("options", ["model.npz.decoder.yml", "model.npz.yml"])
 def test_vocabularies_are_those_that_marian_has_noted(tmp_path, options):
     path = save(tmp_path / "apart", source_words=WORDS + 5)
-    for name, count in (("source", WORDS + 5), ("target", WORDS), ("other", WORDS)):
-        words_file(path.with_name(f"{name}.yml"), count, name[0])
+    files = {"source": WORDS + 5, "target": WORDS, "other": WORDS}
+    spms = [pieces_file(path.with_name(f"{name}.spm"), n, i).read_bytes() for i, (name, n) in enumerate(files.items())]
 
     def note(*names):
         lines = "".join(f"  - {name}\n" for name in names)
         path.with_name(options).write_text(f"models:\n  - /home/m/model.npz\nvocabs:\n{lines}beam-size: 6\n")
 
-    def pieces(**given):
+    def sides(**given):
         model = read_model(str(path), **given)
-        return model.source.piece(2), model.target.piece(2)
+        return [spms.index(model.source.spm), spms.index(model.target.spm)]
 
-    note("/home/m/source.yml", '"target.yml"')
-    assert pieces() == ("s2", "t2")
-    assert pieces(target_spm=path.with_name("other.yml")) == ("s2", "o2")
-    assert pieces(source_spm=path.with_name("other.yml")) == ("o2", "o2")
-    note("other.yml")
-    assert pieces() == ("o2", "o2")
-    for names in (["source.yml", "none.yml"], ["source.yml", "target.yml", "other.yml"], [], ['""']):
+    note("/home/m/source.spm", '"target.spm"')
+    assert sides() == [0, 1]
+    assert sides(target_spm=path.with_name("other.spm")) == [0, 2]
+    assert sides(source_spm=path.with_name("other.spm")) == [2, 2]
+    note("other.spm")
+    assert sides() == [2, 2]
+    for names in (["source.spm", "none.spm"], ["source.spm", "target.spm", "other.spm"], [], ['""']):
         note(*names)
-        with pytest.raises(ModelError, match=r"has 4 vocabularies, other\.yml, source\.yml, target\.yml, vocab\.spm"):
+        with pytest.raises(ModelError, match=r"has 4 vocabularies \(\.spm\), other\.spm, source\.spm, target\.spm"):
             read_model(str(path))
 
 

@@ -20,13 +20,9 @@ def convert(
     *,
     source_spm: Annotated[
         Path | None,
-        typer.Option(help="The SentencePiece model of the source, or Marian's .yml, where the model comes without."),
+        typer.Option(help="The SentencePiece model of the source, where the model comes without."),
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="The same of the target; default: the source's.")] = None,
-    source_eos: Annotated[
-        bool,
-        typer.Option("--source-eos", help="The CTranslate2 model was trained with `</s>` at the end of each source."),
-    ] = False,
     quantization: Annotated[
         Any,
         typer.Option(metavar="auto|int8|float32", help="How matrices are stored; auto: as the model has them."),
@@ -68,7 +64,7 @@ def convert(
     from sharpbeam.convert.conversion import convert_model
     from sharpbeam.fit.preview.job import worth_fitting
 
-    files: Any = {"source_spm": source_spm, "target_spm": target_spm, "source_eos": source_eos}
+    files = {"source_spm": source_spm, "target_spm": target_spm}
     written = convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:

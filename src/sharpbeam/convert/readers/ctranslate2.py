@@ -23,13 +23,10 @@ _SPECIAL = {"unk": "<unk>", "eos": "</s>", "decoder_start": "<s>"}
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 
 
-def read_ctranslate2(
-    folder: Path, source_spm: Path | None = None, target_spm: Path | None = None, source_eos: bool = False
-) -> ForeignModel:
+def read_ctranslate2(folder: Path, source_spm: Path | None = None, target_spm: Path | None = None) -> ForeignModel:
     """The model in `folder`; raises ModelError if it is no transformer for translation, or has a feature that we lack.
 
-    Its folder need not have the SentencePiece models; without any text is pieces. With `source_eos` it was trained on
-    sources that end in eos, though its config does not say so, and starts from <s>.
+    Its folder need not have the SentencePiece models; without any text is pieces.
     """
     path = folder / "model.bin"
     file = read_model_file(path)
@@ -55,7 +52,7 @@ def read_ctranslate2(
     # Tokenizers of Hugging Face end a source in </s>, which CTranslate2 leaves to them; models of OpenNMT-py, which
     # start from <s>, are trained without.
     bare = facts.text("decoder_start_token") in ("", "<s>") and not sizes["from_zero"]
-    sizes |= {"source_eos": source_eos or facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon}
+    sizes |= {"source_eos": facts.flag("add_source_eos") or not bare, "norm_epsilon": epsilon}
     lists = TokenLists(facts.path, *_vocabularies(folder), *find_spms(folder, source_spm, target_spm))
     shared = lists.source is lists.target
     return _with_tokens(facts, lists, shared, sizes, tensors)

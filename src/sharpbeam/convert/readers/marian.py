@@ -1,4 +1,4 @@
-"""Models of Marian: model.npz or its binary form, with its vocabularies (.yml or .spm) -> ours.
+"""Models of Marian: model.npz or its binary form, with its vocabularies -> ours.
 
 The decoder starts from a zero vector, for which a token with a zero embedding is appended.
 """
@@ -34,7 +34,6 @@ from sharpbeam.storage.marian_shortlist import read_marian_shortlist
 _CONFIG = "special:model.yml"
 _OUTPUT = "decoder_ff_logit_out"  # name of the output layer
 _ABSENT = ("layer-normalization", "right-left")
-_LISTS = "Its vocabularies are lists of tokens: text is tokens with spaces between."
 _PRE_NORM = (
     "It is a pre-norm model (transformer-preprocess n): Marian's own decoder caches keys and values of earlier tokens "
     "without their norm, unlike Marian's training and scorer, so its output may differ. Sharpbeam applies the norm, as "
@@ -90,7 +89,7 @@ def _with_tokens(files: MarianFiles, sizes: Mapping[str, Any], tensors: Mapping[
         vocabularies = len(tokens.source), len(tokens.target)
         shortlist = read_marian_shortlist(files.shortlist, *vocabularies, {*ids.values(), start}, shared)
     pre_norm = config.norm == "pre" and config.decoder_kind == "attention"
-    notes = [*files.notes, *([] if source_spm else [_LISTS]), *([_PRE_NORM] if pre_norm else [])]
+    notes = [*files.notes, *([_PRE_NORM] if pre_norm else [])]
     return ForeignModel(
         "a Marian model", config, tensors, tokens.source, tokens.target, tuple(notes), shortlist, files.decoding
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from sharpbeam.convert.foreign import checked_decoding
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.formats.yaml import read_options, read_words
+from sharpbeam.convert.formats.yaml import read_options
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
 
@@ -27,7 +27,7 @@ class MarianFiles:
     """The files of one model."""
 
     model: Path
-    source: Path  # vocabularies, .spm or .yml
+    source: Path  # vocabularies
     target: Path
     shortlist: Path | None  # a binary one
     decoding: Mapping[str, Any]  # the model's own search options
@@ -108,25 +108,16 @@ def _vocabularies(model: Path, options: Mapping[str, Any]) -> list[Path]:
     paths = [model.parent / name for name in _names(options, "vocabs")]
     if len(paths) in (1, 2) and all(path.is_file() for path in paths):
         return paths
-    files = [path for path in _files(model, ".spm", *_YAML) if ".npz." not in path.name]
+    files = _files(model, ".spm")
     paths = [path for side in ("srcvocab", "trgvocab") for path in files if path.name.startswith(side)]
     if len(paths) == 2 and paths[1].name.startswith("trg"):
         return paths
-    if len(files) > 1:
-        files = [path for path in files if path.suffix == ".spm" or _is_list(path)] or files
     if len(files) != 1:
         raise ModelError(
-            f"{model.parent} has {len(files)} vocabularies{''.join(f', {path.name}' for path in files)}; say which: "
-            "--source-spm FILE, --target-spm FILE."
+            f"{model.parent} has {len(files)} vocabularies (.spm){''.join(f', {path.name}' for path in files)}; say "
+            "which: --source-spm FILE, --target-spm FILE."
         )
     return files
-
-
-def _is_list(path: Path) -> bool:
-    try:
-        return bool(read_words(path))
-    except SharpbeamError:
-        return False
 
 
 def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, tuple[str, ...]]:
@@ -150,16 +141,15 @@ def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return checked_decoding(path, search)
 
 
-def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes | None]:
-    """The words of a .yml file, or the pieces of an .spm, by id, and the SentencePiece model.
+def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes]:
+    """The pieces of a SentencePiece model by id, and the model.
 
-    Raises ModelError or InputError for a file that is none, or has more words than `size`, the model's embeddings.
+    Raises ModelError for a file that is none, such as a list of words (.yml), or one with more pieces than `size`, the
+    model's embeddings.
     """
-    spm: bytes | None = None
-    if path.suffix in (".yml", ".yaml"):
-        words = read_words(path)
-    else:
-        spm, words = read_spm(path)
-    if len(words) > size:
-        raise ModelError(f"{path} has {len(words)} words, but the model's embedding has {size}; give its vocabulary.")
-    return [*words, *(f"<unused {i}>" for i in range(len(words), size))], spm
+    if path.suffix in _YAML:
+        raise ModelError(f"{path} is a list of words; models whose vocabulary is of SentencePiece (.spm) are read.")
+    spm, pieces = read_spm(path)
+    if len(pieces) > size:
+        raise ModelError(f"{path} has {len(pieces)} pieces, but the model's embedding has {size}; give its vocabulary.")
+    return [*pieces, *(f"<unused {i}>" for i in range(len(pieces), size))], spm
