@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -43,11 +44,6 @@ class File:
     packing: str = ""  # "gz", "zst"
     transfer: int | None = None  # bytes that are fetched
 
-    @property
-    def checked(self) -> bool:
-        """Whether there is a digest."""
-        return bool(self.sha256 or self.git)
-
 
 def is_offline() -> bool:
     """Whether nothing may be fetched."""
@@ -56,16 +52,16 @@ def is_offline() -> bool:
 
 def read_url(url: str) -> bytes:
     """The answer to `url`, at most MOST_JSON bytes. Raises InputError."""
+    data = bytearray()
 
-    def read(answer: HTTPResponse) -> bytes:
-        data = answer.read(MOST_JSON + 1)
+    def read(answer: HTTPResponse) -> None:
+        data[:] = answer.read(MOST_JSON + 1)
         if len(data) > MOST_JSON:
             raise ModelError(f"{url} sends more than {MOST_JSON >> 20} MiB; that is no list of models.")
-        if (length := answer.headers.get("Content-Length")) and len(data) < int(length):
-            raise HTTPException("the connection broke off")
-        return data
+        _check_end(answer, len(data))
 
-    return cast(bytes, _tried(url, lambda: _open(url), read))
+    _tried(url, lambda: 0, read)
+    return bytes(data)
 
 
 def fetch(file: File, to: Path, report: Report = lambda _: None) -> None:
@@ -74,67 +70,57 @@ def fetch(file: File, to: Path, report: Report = lambda _: None) -> None:
     Raises InputError where it cannot be had, ModelError where it is not what the registry states.
     """
     part = to.with_name(f"{to.name}.part")
-    resumed = part.exists()
-    for _ in range(2):
-        if not file.checked:
-            part.unlink(missing_ok=True)  # what could not be checked is not continued
-        if resumed and part.exists():
-            report(part.stat().st_size)
-        _tried(file.url, lambda: _open(file.url, _length(part)), lambda answer: _append(answer, file, part, report))
-        unpacked = _unpacked(file, part)
-        fault = _fault(file, unpacked)
-        if not fault:
-            os.replace(unpacked, to)
-            part.unlink(missing_ok=True)
-            return
+    if not (file.sha256 or file.git):
+        part.unlink(missing_ok=True)  # what cannot be checked is not continued
+    report(_length(part))
+    _tried(file.url, lambda: _length(part), lambda answer: _append(answer, file, part, report))
+    unpacked = part.with_suffix(".unpacked") if file.packing else part
+    try:
+        if file.packing:
+            _unpack(file, part, unpacked)
+        _check(file, unpacked)
+        os.replace(unpacked, to)
+    except ModelError:
         part.unlink(missing_ok=True)
+        raise
+    finally:
         unpacked.unlink(missing_ok=True)
-        if not resumed:
-            break
-        resumed = False  # the file changed since; once more from its beginning
-    raise ModelError(f"{file.url} is not what its registry states: {fault}. Nothing was kept; try again, or later.")
+    part.unlink(missing_ok=True)
 
 
-def _tried(url: str, open_it: Callable[[], HTTPResponse | None], use: Callable[[HTTPResponse], Any]) -> Any:
-    """`use` of an answer; what may pass is tried again. Raises InputError."""
+def _tried(url: str, begin: Callable[[], int], use: Callable[[HTTPResponse], None]) -> None:
+    """`use` the answer with what is left from the byte `begin` on; what may pass is tried again. Raises InputError."""
     for wait in (*WAITS, None):
         try:
-            answer = open_it()
-            if answer is None:  # it is complete
-                return None
-            with answer:
-                return use(answer)
+            with _open(url, begin()) as answer:
+                use(answer)
+            return
         except HTTPError as error:
+            if error.code == 416:  # nothing is left
+                return
             if wait is None or (error.code < 500 and error.code != 429):
-                raise InputError(f"cannot fetch {url}: {_status(error)}.") from error
+                reason = {404: "there is none of that name"}.get(error.code, error.reason)
+                reason = "it is not for everyone; HF_TOKEN is for the hub" if error.code in (401, 403) else reason
+                raise InputError(f"cannot fetch {url}: {reason} (HTTP {error.code}).") from error
         except (OSError, HTTPException) as error:
+            fault = getattr(error, "reason", None) or error
             if getattr(error, "errno", None) == errno.ENOSPC:
                 raise
-            if wait is None or isinstance(getattr(error, "reason", None), (FileNotFoundError, ConnectionRefusedError)):
-                reason = getattr(error, "reason", None) or error
+            if wait is None or isinstance(fault, (FileNotFoundError, ConnectionRefusedError)):
                 raise InputError(
-                    f"cannot fetch {url}: {str(reason).rstrip('.') or type(reason).__name__}. Check the network, "
+                    f"cannot fetch {url}: {str(fault).rstrip('.') or type(fault).__name__}. Check the network, "
                     f"HTTPS_PROXY and {MIRROR}; what is in the cache works without (sharpbeam models list)."
                 ) from error
         time.sleep(wait)
-    raise AssertionError  # the last try returns or raises
 
 
-def _status(error: HTTPError) -> str:
-    if error.code in (401, 403):
-        return f"it is not for everyone (HTTP {error.code}); for the Hugging Face hub set HF_TOKEN"
-    return "there is none of that name (HTTP 404)" if error.code == 404 else f"HTTP {error.code} {error.reason}"
-
-
-def _open(url: str, begin: int = 0) -> HTTPResponse | None:
-    """An answer with the bytes of `url` from `begin` on; None if there are no more."""
+def _open(url: str, begin: int) -> HTTPResponse:
+    """An answer with the bytes of `url` from `begin` on."""
     scheme, host = urlsplit(url)[:2]
     if scheme not in ("https", "http"):
         raise ModelError(f"{url!r} is no address of a file to fetch; it must begin with https:// or http://.")
     if is_offline():
-        raise InputError(
-            f"cannot fetch {url}: nothing is fetched ({OFFLINE} or --offline); sharpbeam models list shows the cache."
-        )
+        raise InputError(f"cannot fetch {url}: with --offline or {OFFLINE} nothing is fetched.")
     mirror = os.environ.get(MIRROR, "").rstrip("/")
     target = f"{mirror}/{url.partition('://')[2]}" if mirror else url
     request = Request(target, headers={"User-Agent": "sharpbeam"} | ({"Range": f"bytes={begin}-"} if begin else {}))
@@ -143,10 +129,6 @@ def _open(url: str, begin: int = 0) -> HTTPResponse | None:
         request.add_unredirected_header("Authorization", f"Bearer {token}")  # not for where it leads
     try:
         answer = cast(HTTPResponse, urlopen(request, timeout=TIMEOUT))
-    except HTTPError as error:
-        if begin and error.code == 416:
-            return None
-        raise
     except ValueError as error:
         raise InputError(f"cannot fetch {target!r}: {error}.") from error
     if target.startswith("https:") and not answer.url.startswith("https:"):
@@ -159,65 +141,62 @@ def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+def _check_end(answer: HTTPResponse, count: int) -> None:
+    """Raise HTTPException where an answer has fewer bytes than it said."""
+    length = answer.headers.get("Content-Length")
+    if length and count < int(length):
+        raise HTTPException("the connection broke off")
+
+
 def _append(answer: HTTPResponse, file: File, part: Path, report: Report) -> None:
     """Add an answer to `part`; raises HTTPException where it ends too early, ModelError where it does not end."""
-    begin = _length(part) if answer.status == 206 else 0
+    begin, count = _length(part) if answer.status == 206 else 0, 0
     report(begin - _length(part))
-    length = answer.headers.get("Content-Length")
-    end = begin + int(length) if length else None
     most = file.transfer or (file.size if not file.packing else None) or MOST_BYTES
     with part.open("r+b" if begin else "wb") as out:
         out.seek(begin)
         while data := answer.read(CHUNK):
-            begin += len(data)
-            if begin > most:
+            count += len(data)
+            if begin + count > most:
                 raise ModelError(f"{file.url} sends more than the {most:,} bytes that its registry states.")
             out.write(data)
             report(len(data))
-    if end is not None and begin < end:
-        raise HTTPException("the connection broke off")
+    _check_end(answer, count)
 
 
-def _unpacked(file: File, part: Path) -> Path:
-    """The unpacked form of `part`; at most the bytes that the registry states are written."""
-    if not file.packing:
-        return part
-    to, most, count = part.with_suffix(".unpacked"), file.size or 100 * part.stat().st_size + CHUNK, 0
+def _unpack(file: File, part: Path, to: Path) -> None:
+    """Unpack `part`; at most the bytes that the registry states are written."""
+    most, count = file.size or 100 * part.stat().st_size + CHUNK, 0
+    unpacking: Any = gzip
+    if file.packing == "zst":
+        with needs_extra("unpacking .zst", "bulk"):
+            unpacking = import_module("zstandard")
     try:
-        with _unpacking(file.packing, part) as packed, to.open("wb") as out:
+        with unpacking.open(part, "rb") as packed, to.open("wb") as out:
             while data := packed.read(CHUNK):
                 count += len(data)
                 if count > most:
                     raise ModelError(f"{file.url} unpacks to more than the {most:,} bytes that are allowed for it.")
                 out.write(data)
+    except ModelError:
+        raise
     except Exception as error:  # each packing has its own
         if getattr(error, "errno", None) == errno.ENOSPC:
             raise
-        for path in (to, part):
-            path.unlink(missing_ok=True)
-        raise error if isinstance(error, ModelError) else ModelError(f"{file.url} is broken: {error}.") from error
-    return to
+        raise ModelError(f"{file.url} is broken: {error}.") from error
 
 
-def _unpacking(packing: str, path: Path) -> BinaryIO:
-    if packing == "gz":
-        return cast(BinaryIO, gzip.open(path))
-    with needs_extra("unpacking .zst", "bulk"):
-        import zstandard
-    return cast(BinaryIO, zstandard.open(path, "rb"))
-
-
-def _fault(file: File, path: Path) -> str:
-    """The way in which `path` is not `file`, or ""."""
+def _check(file: File, path: Path) -> None:
+    """Raise ModelError where `path` is not `file`."""
     size = path.stat().st_size
-    if file.size is not None and size != file.size:
-        return f"it has {size:,} bytes, not {file.size:,}"
+    fault = f"it has {size:,} bytes, not {file.size:,}" if file.size not in (None, size) else ""
     sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as content:
         while data := content.read(CHUNK):
-            for digest in (sha256, git):
-                digest.update(data)
+            sha256.update(data)
+            git.update(data)
     for name, stated, digest in (("SHA-256", file.sha256, sha256), ("git's SHA-1", file.git, git)):
-        if stated and stated.lower() != digest.hexdigest():
-            return f"its {name} is {digest.hexdigest()[:16]}..., not {stated[:16]}..."
-    return ""
+        if not fault and stated and stated.lower() != digest.hexdigest():
+            fault = f"its {name} is {digest.hexdigest()[:16]}..., not {stated[:16]}..."
+    if fault:
+        raise ModelError(f"{file.url} is not what its registry states: {fault}. Nothing was kept; try again later.")

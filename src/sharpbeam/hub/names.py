@@ -45,17 +45,11 @@ class Name:
         return PurePosixPath("url", hashlib.sha256(self.rest.encode()).hexdigest()[:16], title)
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """The source and the target of SOURCE-TARGET."""
+    def pair(self) -> tuple[str, str, str]:
+        """Source, target, and the kind after them, such as "tiny"; "" for the registry's choice."""
         match = PAIR.fullmatch(self.rest)
         assert match is not None  # `name_of` has checked it
-        return match[1], match[2]
-
-    @property
-    def kind(self) -> str:
-        """The size or kind after the languages, such as "tiny"; or "" for the registry's choice."""
-        match = PAIR.fullmatch(self.rest)
-        return match[3][1:] if match and match[3] else ""
+        return match[1], match[2], (match[3] or "")[1:]
 
 
 def name_of(text: str) -> Name | None:

@@ -71,13 +71,14 @@ def resolve(name: Name) -> ListedModel:
         return _of_hub(name, name.rest, _HUB_FILES[name.registry])
     if name.registry == "opus":
         return _of_hub(name, f"Helsinki-NLP/opus-mt-{name.rest.replace('_', '-')}", _HUB_FILES["hf"])
+    source, target, kind = name.pair
     entries = entries_of(name.registry)
-    fitting = [each for each in entries if _same(each, *name.languages) and name.kind in ("", each.kind)]
+    own = [each for each in entries if _same(each, source, target)]
+    fitting = [each for each in own if kind in ("", each.kind)]
     if fitting:
         return max(fitting, key=lambda each: (each.released, each.version))
-    source, target = name.languages
-    others = [str(each.name) for each in entries if _same(each, source, target)]
-    more = f" It has {', '.join(others)}." if others else _pivots(entries, name.registry, source, target)
+    more = f" It has {', '.join(each.kind for each in own)}." if own else ""
+    more = more or _pivots(entries, name.registry, source, target)
     raise InputError(
         f"{name.registry} has no model {name.rest!r} among {len(entries)}.{more} Try sharpbeam models find {source} "
         f"{target}."
@@ -94,7 +95,8 @@ def find(source: str, target: str) -> tuple[list[ListedModel], list[str]]:
                 continue
             every = entries_of(registry)
         except SharpbeamError as error:
-            silent.append(f"{registry}: {error}")
+            if registry != "opus" or "HTTP 40" not in str(error):  # the hub's answer for what it lacks
+                silent.append(f"{registry}: {error}")
             continue
         own = [each for each in every if _same(each, source, target)]
         entries += sorted(own, key=lambda each: (each.released, each.version), reverse=True)
@@ -251,8 +253,7 @@ def _of_hub(name: Name, path: str, patterns: tuple[str, ...]) -> ListedModel:
         raise InputError(f"{path} in the Hugging Face hub has no files of a model that can be read.")
     card = document.get("cardData")
     license_ = card.get("license") if isinstance(card, dict) else None
-    languages = name.languages if name.registry == "opus" else ("", "")
-    return ListedModel(name, *languages, files=chosen, license=str(license_ or "not stated"))
+    return ListedModel(name, files=chosen, license=str(license_ or "not stated"))
 
 
 def _text(value: Any) -> str:

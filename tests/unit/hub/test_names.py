@@ -27,7 +27,7 @@ def test_a_pair_of_languages_may_have_scripts_and_a_kind(
 ) -> None:
     name = name_of(text)
     assert name is not None
-    assert (str(name), str(name.place), name.languages, name.kind) == (text, place, languages, kind)
+    assert (str(name), str(name.place), name.pair) == (text, place, (*languages, kind))
 
 
 def test_a_place_in_the_cache_is_below_it_and_differs_by_address() -> None:
