@@ -1,5 +1,9 @@
 """How long a model takes to load and to its first answer, and its memory: ours, and CTranslate2's on the same weights.
 
+With --named, how long Firefox's model en-pt takes from an empty cache to its first sentence: a registry on the loopback
+sends it, the command line fetches, checks, converts and translates. "second" is the same command again; each is a
+process of its own, from its start to its end.
+
 Each load is a fresh process on one thread; the median of them counts, and the files are in the system's cache. `peak`
 is the most that was ever resident, loading included (VmHWM); `anonymous` is what no file backs.
 """
@@ -7,15 +11,19 @@ is the most that was ever resident, loading included (VmHWM); `anonymous` is wha
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from typing import Annotated
 
 import typer
 
-from bench.engines import ctranslate2_model
+from bench.engines import ctranslate2_model, firefox
 from bench.engines.run import LENGTH, pieces
 from bench.harness import record
 from bench.papers.l2s import shapes
@@ -56,12 +64,44 @@ def run(code: str, loads: int, folder: Path, text: str, *more: str) -> dict[str,
     return {name: round(median(one[name] for one in every), 3) for name in every[0]}
 
 
+def named(loads: int) -> None:
+    """From an empty cache to the first sentence, and once more, by name; medians are recorded."""
+    from support.registry import Registry, folder_files, serving
+
+    registry = Registry()
+    files = {name: data for name, data in folder_files(firefox.files("enpt")).items() if name[0] in "mlv"}
+    registry.add_firefox("en", "pt", {name: data for name, data in files.items() if not name.startswith("modelMeta")})
+    command = [sys.executable, "-m", "sharpbeam", "translate", "firefox:en-pt"]
+    every: dict[str, list[tuple[float, float]]] = {"first": [], "second": []}
+    with serving(registry):
+        for _ in range(loads):
+            with tempfile.TemporaryDirectory() as cache:
+                place = os.environ | {"SHARPBEAM_CACHE": cache, "SHARPBEAM_MIRROR": registry.address}
+                for spent in every.values():
+                    began, before = time.perf_counter(), getrusage(RUSAGE_CHILDREN)
+                    subprocess.run(command, input=b"A man is reading.\n", env=place, check=True, capture_output=True)
+                    after = getrusage(RUSAGE_CHILDREN)
+                    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                    spent.append((time.perf_counter() - began, cpu))
+    figures = {
+        name: {"s": round(median(s for s, _ in spent), 3), "cpu_s": round(median(cpu for _, cpu in spent), 3)}
+        for name, spent in every.items()
+    }
+    bytes_ = sum(len(data) for path, data in registry.files.items() if path.endswith(".gz"))
+    record.write("load", figures | {"fetched_mb": round(bytes_ / 1e6, 1)}, threads=1, options={"named": True})
+    print(figures)
+
+
 def main(
     shape: str = "nllb-600m",
     layers: Annotated[list[str], typer.Option(help="output layers of ours")] = ["scan", "screen"],
     loads: int = 3,
+    named_: Annotated[bool, typer.Option("--named", help="fetch Firefox's model by its name instead")] = False,
 ) -> None:
     """A sentence of 32 words at beam 5, int8, on random weights of a shape; measure, print and record."""
+    if named_:
+        named(loads)
+        return
     folder = shapes.model(shape)
     theirs = ctranslate2_model.write(folder, ctranslate2_model.home(folder) / "int8", "int8")
     text = shapes.sources(shape, 1, LENGTH - 1)[0]
