@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,10 +15,10 @@ class PieceTable:
 
     def __init__(self, pieces: Sequence[str], hidden: Collection[int] = ()) -> None:
         """`hidden` are numbers that `find` does not give; some may be of no piece."""
-        self._text = "".join(pieces).encode(errors=_ERRORS)
-        sizes = (len(piece.encode(errors=_ERRORS)) for piece in pieces)
+        encoded = [piece.encode(errors=_ERRORS) for piece in pieces]
+        self._text = b"".join(encoded)
         self._start = np.zeros(len(pieces) + 1, np.int32)
-        np.cumsum(np.fromiter(sizes, np.int32, len(pieces)), out=self._start[1:])
+        np.cumsum(np.fromiter(map(len, encoded), np.int32, len(pieces)), out=self._start[1:])
         hashes = np.fromiter(map(hash, pieces), np.int64, len(pieces))
         hidden = sorted(number for number in hidden if 0 <= number < len(pieces))
         shown = np.delete(np.arange(len(pieces), dtype=np.int32), hidden)
@@ -31,7 +32,7 @@ class PieceTable:
         return len(self._start) - 1
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._at, range(len(self)))
+        return (self._text[a:b].decode(errors=_ERRORS) for a, b in pairwise(self._start.tolist()))
 
     def piece(self, number: int) -> str:
         """The piece `number`; IndexError unless 0 <= number < length."""

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ class PieceVocabulary:
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
         facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
-        return (json.dumps(facts | {"pieces": list(self._pieces)}, ensure_ascii=False, indent=0) + "\n").encode()
+        # As json.dumps has it with indent=0, which would take Python's own encoder, item by item.
+        head, pieces = json.dumps(facts, ensure_ascii=False, indent=0)[:-2], map(encode_basestring, self._pieces)
+        return (head + ',\n"pieces": [\n' + ",\n".join(pieces) + "\n]\n}\n").encode()
 
     @property
     def spm(self) -> bytes | None:
