@@ -63,7 +63,7 @@ class ForeignModel:
         if self.shortlist is None:
             return
         weight = self.tensors.get("output_weight", self.tensors["target_embedding"])
-        output = values(weight), values(self.tensors["output_bias"])
+        output = weight, values(self.tensors["output_bias"])
         vocabularies = (self.source.serialized, self.target.serialized)
         artifacts = FolderArtifacts(folder, *output, vocabularies, len(self.source))
         artifacts.save("shortlist", self.shortlist, {"from": self.origin})

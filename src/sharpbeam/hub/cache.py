@@ -152,7 +152,7 @@ def _is_whole(folder: Path) -> bool:
 def _locked(name: Name) -> Iterator[None]:
     """Run the block in one process at a time; others wait."""
     place = _made(_home() / "work") / ("-".join(name.place.parts) + ".lock")
-    with place.open("wb") as file:
+    with place.open("ab") as file:
         while True:
             try:
                 lock_file(file.fileno())

@@ -24,18 +24,19 @@ from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, S
 from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.records import read_record
-from sharpbeam.storage.tensors import save_tensors
+from sharpbeam.storage.tensors import Int8Matrix, save_tensors
 from sharpbeam.text.lines import file_digest
 from sharpbeam.types import Floats
 
 _ROWS = 1024  # that are hashed together
 
 
-def output_digest(weight: Floats, bias: Floats) -> str:
+def output_digest(weight: Floats | Int8Matrix, bias: Floats) -> str:
     """SHA-256 over the output matrix and its bias, as float32."""
-    digest, matrix = hashlib.sha256(), np.ascontiguousarray(weight, np.float32)
-    for first in range(0, len(matrix), _ROWS):
-        rows = matrix[first : first + _ROWS]
+    digest = hashlib.sha256()
+    for first in range(0, weight.shape[0], _ROWS):
+        part = weight[first : first + _ROWS]
+        rows = np.ascontiguousarray(part.values() if isinstance(part, Int8Matrix) else part, np.float32)
         digest.update(rows.data)
         _core.release_pages(rows)  # all of a mapped file would fill the memory
     digest.update(np.ascontiguousarray(bias, np.float32).data)
@@ -48,7 +49,7 @@ class FolderArtifacts:
     def __init__(
         self,
         folder: Path,
-        weight: Floats,
+        weight: Floats | Int8Matrix,
         bias: Floats,
         vocabularies: tuple[bytes, bytes] | None = None,
         sources: int = 0,

@@ -82,6 +82,6 @@ def _parts(raw: bytes) -> tuple[int, np.ndarray, np.ndarray]:
 def _checksum(raw: bytes) -> int:
     """Marian's `hashMem` of all whole words of 8 bytes after the checksum."""
     seed, mask = 0, (1 << 64) - 1
-    for value in np.frombuffer(raw, "<u8", (len(raw) - 16) // 8, 16).tolist():
+    for value in memoryview(raw)[16 : len(raw) - len(raw) % 8].cast("Q"):
         seed ^= (value + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask
     return seed
