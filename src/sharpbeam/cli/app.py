@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from sharpbeam.cli.help import Verb
-from sharpbeam.version import program_version
 
 GROUPS = {  # the files of `verbs`, each with a function of its name
     "Use a model": ("translate", "generate", "score"),
@@ -38,6 +37,8 @@ for title, names in GROUPS.items():
 
 def _print_version(show: bool) -> None:
     if show:
+        from sharpbeam.version import program_version
+
         print(f"sharpbeam {program_version()}")
         raise typer.Exit
 
