@@ -16,8 +16,10 @@ import pytest
 from support import marian_writer
 from support.foreign import demo_sentences, train_pieces
 from support.marian_writer import WORDS, save
+from support.registry import Registry, folder_files, serving
 
 from sharpbeam import Translator
+from sharpbeam.convert.conversion import convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
 from sharpbeam.convert.formats.weights import values
 from sharpbeam.convert.read import read_model
@@ -209,3 +211,24 @@ def test_the_real_models_translate(tmp_path, direction, text, translation):
     for compute_type, layer in (("float32", "exact"), ("int8", "scan"), ("int8", "shortlist")):
         translator = Translator(tmp_path / "ours", machine=MachineOptions(compute_type=compute_type))
         assert translator.translate([text], raw=True, output_layer=layer)[0].hypotheses[0].text == translation
+
+
+def test_a_student_by_name_is_the_model_of_its_folder(student, tmp_path, monkeypatch):
+    """Fetched from a registry on the loopback, with its digests, converted, and loaded from the cache."""
+    registry, names = Registry(), {"model.bin": "model.deen.intgemm.alphas.bin", "vocab.spm": "vocab.deen.spm"}
+    files = {name: student.joinpath(own).read_bytes() for own, name in names.items()}
+    registry.add_firefox("de", "en", files | {"lex.50.50.deen.s2t.bin": (student / "lex.s2t.bin").read_bytes()})
+    registry.add_bergamot("de", "en", folder_files(student))
+    monkeypatch.setenv("SHARPBEAM_CACHE", str(tmp_path / "cache"))
+    convert_model(student, tmp_path / "whole")
+    with serving(registry):
+        monkeypatch.setenv("SHARPBEAM_MIRROR", registry.address)
+        first = Translator("firefox:de-en"), Translator("bergamot:de-en")
+    monkeypatch.setenv("SHARPBEAM_OFFLINE", "1")
+    search = {"beam_size": 2, "length_penalty": 0.5, "max_length_factor": 2.5}
+    texts = demo_sentences()[:5]
+    answers = [one.text for one in Translator(tmp_path / "whole").translate(texts, **search)]
+    for translator in (*first, Translator("firefox:de-en"), Translator("bergamot:de-en")):
+        assert [one.text for one in translator.translate(texts, **search)] == answers
+        assert (translator.loaded.folder / "shortlist.safetensors").is_file()
+    assert first[1].defaults.search.beam_size == 2
