@@ -19,13 +19,13 @@ from types import TracebackType
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs.journal import Job, Journal
 from sharpbeam.jobs.packing import packer
-from sharpbeam.storage.atomic import check_home, flush, lock_file
+from sharpbeam.storage.atomic import POSIX, check_home, flush, lock_file
 from sharpbeam.text.lines import is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
 
 _RESUME, _RESTART = "--resume (resume=True)", "--restart (restart=True)"
-_ANYWHERE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_ANYWHERE = sum(getattr(os, f"O_{name}", 0) for name in "RDWR APPEND CREAT NOFOLLOW NONBLOCK BINARY".split())
 
 
 class StandardOutput:
@@ -124,7 +124,7 @@ class OutputFile(StandardOutput):
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise OutputError(f"{self.part} is not a regular file; remove it, or give another --output.")
                 lock_file(file)
-                if os.path.samestat(os.fstat(file), self.part.stat()):
+                if not POSIX or os.path.samestat(os.fstat(file), self.part.stat()):
                     return file
             except BlockingIOError as error:
                 os.close(file)
@@ -163,7 +163,7 @@ class OutputFile(StandardOutput):
         self._journal = self._old or Journal(dict(job))
         self._ours = True
         if self.path.exists():
-            os.fchmod(self._file, stat.S_IMODE(self.path.stat().st_mode))
+            self.part.chmod(stat.S_IMODE(self.path.stat().st_mode))
         os.ftruncate(self._file, self._journal.bytes)
         self._save(self._journal)
         return self._journal.lines
@@ -178,7 +178,8 @@ class OutputFile(StandardOutput):
                 f"or begin again with {_RESTART}."
             )
         left = old.bytes
-        while left and (block := os.pread(self._file, min(left, 1 << 20), old.bytes - left)):
+        os.lseek(self._file, 0, os.SEEK_SET)  # writes append wherever it is
+        while left and (block := os.read(self._file, min(left, 1 << 20))):
             self._written.update(block)
             left -= len(block)
         wrong = "is shorter than" if left else "differs from what"
@@ -228,6 +229,7 @@ class OutputFile(StandardOutput):
         """Rename the part to FILE and remove the journal."""
         self._check_skipped()
         try:
+            self._let_go()
             os.replace(self.part, self.path)
             self.journal_path.unlink(missing_ok=True)
             flush(self.path.parent)
@@ -243,7 +245,14 @@ class OutputFile(StandardOutput):
             if note:
                 log.warning(note)
         finally:
-            os.close(self._file)  # last, since this releases the lock
+            if self._file >= 0:
+                os.close(self._file)  # last, since this releases the lock
+
+    def _let_go(self) -> None:
+        """Close the part on Windows, where an open file can be neither renamed nor removed."""
+        if not POSIX and self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def _leave(self, interrupted: bool) -> str:
         """Notes for the user about the part after a failure; removes an empty one."""
@@ -256,6 +265,7 @@ class OutputFile(StandardOutput):
         return f"no line was done yet, {outcome}." if interrupted else ""
 
     def _remove_part(self) -> None:
+        self._let_go()
         self.part.unlink(missing_ok=True)
         self.journal_path.unlink(missing_ok=True)
 

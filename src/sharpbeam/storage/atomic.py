@@ -10,11 +10,17 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from sharpbeam.errors import OutputError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+POSIX = fcntl is not None  # files have locks, and open ones can be renamed and removed
 # In the names of our temporary files and folders, and the random bytes after it, which no file of a user has.
 _MARK, _RANDOM = ".sharpbeam-", 8
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's <fcntl.h> and <linux/fs.h>
@@ -45,12 +51,11 @@ def replacing_file(path: Path) -> Iterator[Path]:
     Files that killed runs left next to `path` are removed after a success.
     """
     temporary = _temporary(path)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    temporary.touch(exist_ok=False)
+    new_mode, descriptor = temporary.stat().st_mode, lock(temporary)  # so other runs that clean up see it is in use
     try:
-        with suppress(OSError):
-            lock_file(descriptor)  # tells other runs that clean up that this file is in use
         yield temporary
-        mode = os.stat(path if path.exists() else descriptor).st_mode
+        mode = path.stat().st_mode if path.exists() else new_mode
         temporary.chmod(stat.S_IMODE(mode))  # a library may make a file of its own, with another mode
         flush(temporary)
         os.replace(temporary, path)
@@ -58,7 +63,8 @@ def replacing_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
     _clear(path)
 
 
@@ -78,20 +84,19 @@ def lock_file(file: int) -> None:
 
     Raises BlockingIOError if another process holds the lock, another OSError if the file system has no locks.
     """
-    try:
-        import fcntl  # POSIX only
-    except ImportError:
-        return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if POSIX:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def lock(path: Path) -> int | None:
     """A descriptor that holds an exclusive lock on a file or folder until it is closed.
 
-    None if another one holds it, the path cannot be opened, or the file system has no locks.
+    None if another one holds it, the path cannot be opened, or the system has no locks.
     """
+    if not POSIX:
+        return None
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -171,7 +176,7 @@ def _exchange(one: Path, other: Path) -> bool:
     """Exchange two paths in one step; False if the system cannot."""
     try:
         rename = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):  # TypeError on Windows
         return False
     done: int = rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), ctypes.c_uint(RENAME_EXCHANGE))
     return done == 0
@@ -192,9 +197,10 @@ def _clear(path: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    """Wait until a file, or on POSIX a folder, is on the disk."""
+    if POSIX or not path.is_dir():
+        file = os.open(path, os.O_RDONLY if POSIX else os.O_RDWR)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

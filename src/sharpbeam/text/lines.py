@@ -76,7 +76,10 @@ class StandardInput:
 
     def ready(self) -> bool:
         """Whether the next line can be read without waiting, as it can unless standard input is being read."""
-        return bool(self._lines or self._ended or self._file < 0 or select.select([self._file], [], [], 0)[0])
+        try:
+            return bool(self._lines or self._ended or self._file < 0 or select.select([self._file], [], [], 0)[0])
+        except OSError:  # Windows asks sockets only
+            return not os.isatty(self._file)
 
     def readline(self, limit: int) -> bytes:
         """The next line with its line feed, which the last one may lack; empty at the end; about `limit` bytes."""

@@ -43,7 +43,7 @@ def lock_folder(owner: object, folder: Path) -> Callable[[], object]:
 
     Two runs that write the same files would spoil both: raises SharpbeamError if another one holds the lock.
     """
-    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     release = weakref.finalize(owner, os.close, file)
     try:
         lock_file(file)
