@@ -17,7 +17,7 @@ TEST_EXTRAS := train,report,server,bulk,gpu,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api) --ignore=tests/unit/api/test_attached_head.py \
   --ignore=tests/unit/api/test_typing.py --ignore=tests/unit/search/test_native_beam.py
 
-.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm sanitize wheel dev docs fix bench clean
+.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make wheel                     a wheel in dist/, tried in an empty environment"
 	@echo "make stubs [WRITE=1]           compare (write) the stub of the core and the keyword types of options"
 	@echo "make native-arm                the native tests on 64-bit Arm, in emulation"
+	@echo "make native-windows            the native tests on 64-bit Windows, by wine"
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
 	@echo "make bench                     list the benchmarks; PART=decode.real ARGS=\"--rounds 3\" runs one"
@@ -167,6 +168,14 @@ native-arm: $(MADE)/venv
 	  qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu build/arm/sharpbeam_native_tests kernels layer screen shortlist \
 	    model search || exit 1; \
 	done
+
+# The core on 64-bit Windows (Debian: apt-get install g++-mingw-w64-x86-64-posix wine64).
+native-windows: $(MADE)/venv
+	$(BIN)/cmake -S . -B build/windows -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Windows \
+	  -DCMAKE_SYSTEM_PROCESSOR=AMD64 -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix -DSHARPBEAM_MODULE=OFF \
+	  -DSHARPBEAM_TESTS=ON -DSHARPBEAM_WERROR=ON
+	$(BIN)/cmake --build build/windows --parallel $(JOBS)
+	WINEDEBUG=-all $(or $(shell command -v wine64),/usr/lib/wine/wine64) build/windows/sharpbeam_native_tests.exe
 
 # ---- figures ----
 

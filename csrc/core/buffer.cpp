@@ -1,14 +1,12 @@
 #include "core/buffer.h"
 
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
+
+#include "core/system.h"
 
 namespace sharpbeam {
 namespace {
@@ -21,7 +19,7 @@ constexpr int kMaxSpare = 4;                   // empty slabs that are kept
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kMinSlab = SIZE_MAX;  // all buffers come from malloc, so that reads past the end are found
 #else
-constexpr size_t kMinSlab = size_t{1} << 14;  // bytes from which a buffer is allocated in a slab
+constexpr size_t kMinSlab = system::kMapsPages ? size_t{1} << 14 : SIZE_MAX;  // bytes from which a slab is used
 #endif
 
 constexpr size_t round_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -30,20 +28,16 @@ constexpr size_t round_to(size_t bytes, size_t unit) { return (bytes + unit - 1)
 // pages, which save TLB misses for a matrix that is streamed and for keys and values that are far apart; misses cost
 // most in a virtual machine. The part after the last whole huge page uses small pages.
 void* map(size_t bytes) {
-  void* const found = mmap(nullptr, bytes + kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (found == MAP_FAILED) throw std::bad_alloc();
-  char* const first = static_cast<char*>(found);
-  const uintptr_t at = reinterpret_cast<uintptr_t>(found);
+  char* const first = static_cast<char*>(system::map(bytes + kSlab));
+  const uintptr_t at = reinterpret_cast<uintptr_t>(first);
   const size_t before = round_to(at, kSlab) - at;
-  if (before > 0) munmap(first, before);
-  munmap(first + before + bytes, kSlab - before);
-#ifdef MADV_HUGEPAGE
-  madvise(first + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a hint, which may fail
-#endif
+  if (before > 0) system::unmap(first, before);
+  system::unmap(first + before + bytes, kSlab - before);
+  system::use_huge_pages(first + before, bytes / kHugePage * kHugePage);
   return first + before;
 }
 
-size_t whole_pages(size_t bytes) { return round_to(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
+size_t whole_pages(size_t bytes) { return round_to(bytes, system::page_size()); }
 
 // A first-fit allocator for buffers too small for their own mapping: there are few, and a decoding step allocates none.
 // Some empty slabs are kept, so that the encodings of the next batch need no new pages, which the system would have to
@@ -84,7 +78,7 @@ class Slabs {
       free_.erase(next);
     }
     if (size == kSlab && spare_ == kMaxSpare) {
-      munmap(reinterpret_cast<void*>(at), kSlab);
+      system::unmap(reinterpret_cast<void*>(at), kSlab);
       return;
     }
     if (size == kSlab) ++spare_;
@@ -105,7 +99,7 @@ class Slabs {
 Slabs& slabs() {
   static Slabs& all = []() -> Slabs& {
     static Slabs& made = *new Slabs;
-    pthread_atfork([] { made.lock(); }, [] { made.unlock(); }, [] { made.unlock(); });
+    system::at_fork([] { made.lock(); }, [] { made.unlock(); }, [] { made.unlock(); });
     return made;
   }();
   return all;
@@ -114,9 +108,9 @@ Slabs& slabs() {
 }  // namespace
 
 void Buffer::Free::operator()(float* p) const {
-  if (bytes < kMinSlab) return std::free(p);
+  if (bytes < kMinSlab) return system::free(p);
   if (bytes < kMinMapping) return slabs().free(p, bytes);
-  munmap(p, whole_pages(bytes));
+  system::unmap(p, whole_pages(bytes));
 }
 
 void Buffer::reserve(int64_t size) {
@@ -127,7 +121,7 @@ void Buffer::reserve(int64_t size) {
   void* p = nullptr;
   if (bytes >= kMinSlab) {
     p = bytes < kMinMapping ? slabs().allocate(bytes) : map(whole_pages(bytes));
-  } else if ((p = std::aligned_alloc(kLine, round_to(bytes, kLine))) == nullptr) {
+  } else if ((p = system::allocate(kLine, round_to(bytes, kLine))) == nullptr) {
     throw std::bad_alloc();
   }
   data_ = {static_cast<float*>(p), Free{bytes}};

@@ -1,15 +1,13 @@
 #include "core/file_pages.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+
+#include "core/system.h"
 
 namespace sharpbeam {
 namespace {
@@ -44,7 +42,7 @@ Files& files() {
 }  // namespace
 
 FilePages::FilePages(const void* begin, size_t bytes, int file)
-    : begin_(reinterpret_cast<uintptr_t>(begin)), file_(fcntl(file, F_DUPFD_CLOEXEC, 0)) {
+    : begin_(reinterpret_cast<uintptr_t>(begin)), file_(system::duplicate(file)) {
   if (file_ < 0)
     throw std::invalid_argument("file is " + std::to_string(file) + "; it must be the descriptor of an open file");
   const std::lock_guard lock(files().mutex);
@@ -54,11 +52,11 @@ FilePages::FilePages(const void* begin, size_t bytes, int file)
 FilePages::~FilePages() {
   const std::lock_guard lock(files().mutex);
   files().by_begin.erase(begin_);
-  close(file_);
+  system::close(file_);
 }
 
 FileRows::FileRows(const float* matrix, int64_t rows, int64_t width) : bytes_(width * int64_t{sizeof(float)}) {
-  if (rows * bytes_ < kLarge) return;
+  if (!system::kMapsPages || rows * bytes_ < kLarge) return;
   const std::lock_guard lock(files().mutex);
   const File* file = files().of(matrix);
   if (file == nullptr) return;
@@ -66,9 +64,7 @@ FileRows::FileRows(const float* matrix, int64_t rows, int64_t width) : bytes_(wi
   offset_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix) - file->begin);
 }
 
-bool FileRows::read(int64_t row, float* to) const {
-  return pread(file_, to, static_cast<size_t>(bytes_), offset_ + row * bytes_) == bytes_;
-}
+bool FileRows::read(int64_t row, float* to) const { return system::read(file_, to, bytes_, offset_ + row * bytes_); }
 
 void release_pages(const void* begin, const void* end) {
   const std::lock_guard lock(files().mutex);
@@ -76,10 +72,10 @@ void release_pages(const void* begin, const void* end) {
   if (file == nullptr) return;
   // Whole pages, including those shared with neighboring tensors, which are in the file as well. A mapping begins on a
   // page boundary.
-  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t page = system::page_size();
   const uintptr_t first = std::max(reinterpret_cast<uintptr_t>(begin) / page * page, file->begin);
   const uintptr_t last = std::min(reinterpret_cast<uintptr_t>(end), file->end);
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first < last) system::release(reinterpret_cast<void*>(first), last - first);
 }
 
 }  // namespace sharpbeam

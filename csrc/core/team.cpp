@@ -1,9 +1,5 @@
 #include "core/team.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -13,6 +9,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "core/system.h"
 
 namespace sharpbeam {
 namespace {
@@ -82,7 +80,7 @@ struct Team::Helpers {
   void wake() {
     if (!asleep.load() || !asleep.exchange(false)) return;
     wakeups.fetch_add(1);
-    wakeups.notify_all();
+    system::wake_all(wakeups);
   }
 
   void sleep() {
@@ -90,13 +88,11 @@ struct Team::Helpers {
     asleep.store(true);
     // The caller reads `asleep` after it has stored the work, so one of both sees what the other has written.
     const uint64_t now = left.load();
-    if (front_of(now) == back_of(now) && !stopped.load()) wakeups.wait(seen);
+    if (front_of(now) == back_of(now) && !stopped.load()) system::wait(wakeups, seen);
   }
 
   void help() {
-    sigset_t all;  // signals are handled by the threads that Python knows
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    system::block_signals();  // they are handled by the threads that Python knows
     Clock::time_point since = Clock::now();
     for (int spins = 1; !stopped.load(std::memory_order_relaxed); ++spins) {
       const int64_t part = take(false);
@@ -169,7 +165,7 @@ Team::Team(int64_t threads, int64_t grain_size) : threads_(threads), grain_size_
 Team::~Team() { stop(); }
 
 void Team::start() {
-  process_ = getpid();
+  process_ = system::process();
   if (threads_ == 1) return;
   helpers_ = std::make_unique<Helpers>();
   Helpers& helpers = *helpers_;
@@ -182,19 +178,19 @@ void Team::start() {
 
 void Team::stop() {
   if (helpers_ == nullptr) return;
-  if (process_ != getpid()) {
+  if (process_ != system::process()) {
     helpers_.release();  // the threads are in the parent process, and cannot be joined here
     return;
   }
   helpers_->stopped.store(true);
   helpers_->wakeups.fetch_add(1);
-  helpers_->wakeups.notify_all();
+  system::wake_all(helpers_->wakeups);
   for (std::thread& thread : helpers_->threads) thread.join();
 }
 
 void Team::enter() {
   if (helpers_ == nullptr || busy_.exchange(true)) return;
-  if (process_ != getpid()) {
+  if (process_ != system::process()) {
     stop();
     start();
   }

@@ -7,8 +7,6 @@
 // threads.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -44,7 +42,7 @@ class Team {
 
   int64_t threads_, grain_size_;
   std::atomic<bool> busy_{false};
-  pid_t process_ = 0;  // the process of the helpers
+  int64_t process_ = 0;  // the process of the helpers
   std::unique_ptr<Helpers> helpers_;
 };
 

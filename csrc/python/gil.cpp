@@ -1,12 +1,10 @@
 #include "python/gil.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "core/system.h"
 #include "python/bindings.h"
 
 namespace sharpbeam {
@@ -51,7 +49,7 @@ WithoutGil::~WithoutGil() {
 }
 
 void bind_gil(nanobind::module_& module) {
-  pthread_atfork(nullptr, nullptr, [] { working.store(0); });  // threads stay in the parent
+  system::at_fork(nullptr, nullptr, [] { working.store(0); });  // threads stay in the parent
   module.def("ended", [] { return ended.load(); }, "Whether Python ends, so that no thread but one takes steps.");
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(end_native_work));
 }

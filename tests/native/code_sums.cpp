@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "check.h"
+#include "kernels/fused.h"
 #include "kernels/table.h"
 
 namespace {
@@ -37,7 +38,8 @@ void check_preview_codes(const Kernels& table, int64_t groups, int64_t most) {
       for (int64_t c = 0; c < groups * kCodeGroup; ++c) {
         sum += tables[r * width + c * kCodeWords + code_of(table, codes.get(), groups, n, c)];
       }
-      const float wanted = std::fma(scale[n], std::fma(step[r], static_cast<float>(sum), base[r]), bias[n]);
+      const float wanted =
+          sharpbeam::fused(scale[n], sharpbeam::fused(step[r], static_cast<float>(sum), base[r]), bias[n]);
       CHECK(y[r * tokens + n] == wanted, table.name, groups);
     }
     const float* own = y.get() + r * tokens;

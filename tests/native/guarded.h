@@ -2,29 +2,42 @@
 // vector instruction that sanitizers do not see.
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/system.h"
+
+#ifdef _WIN32
+constexpr size_t kPage = 4096;
+inline void* reserve(size_t bytes) { return VirtualAlloc(nullptr, bytes, MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE); }
+inline bool forbid(void* page) {
+  DWORD before;
+  return VirtualProtect(page, kPage, PAGE_NOACCESS, &before) != 0;
+}
+inline void give_back(void* p, size_t) { VirtualFree(p, 0, MEM_RELEASE); }
+#else
+const size_t kPage = sharpbeam::system::page_size();
+inline void* reserve(size_t bytes) { return sharpbeam::system::map(bytes); }
+inline bool forbid(void* page) { return mprotect(page, kPage, PROT_NONE) == 0; }
+inline void give_back(void* p, size_t bytes) { sharpbeam::system::unmap(p, bytes); }
+#endif
+
 template <typename T>
 class Guarded {
  public:
   explicit Guarded(int64_t size) : size_(size) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t bytes = static_cast<size_t>(size) * sizeof(T);
-    length_ = (bytes + page - 1) / page * page + page;
-    base_ = mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base_ == MAP_FAILED || mprotect(static_cast<char*>(base_) + length_ - page, page, PROT_NONE) != 0) {
+    length_ = (bytes + kPage - 1) / kPage * kPage + kPage;
+    base_ = reserve(length_);
+    if (base_ == nullptr || !forbid(static_cast<char*>(base_) + length_ - kPage)) {
       std::perror("guarded array");
       std::exit(2);
     }
-    data_ = reinterpret_cast<T*>(static_cast<char*>(base_) + length_ - page - bytes);
+    data_ = reinterpret_cast<T*>(static_cast<char*>(base_) + length_ - kPage - bytes);
   }
-  ~Guarded() { munmap(base_, length_); }
+  ~Guarded() { give_back(base_, length_); }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/fused.h"
 #include "kernels/table.h"
 #include "linear/float32_matrix.h"
 #include "linear/int16_matrix.h"
@@ -113,7 +114,7 @@ void check_selected_rows_and_quantization(const Kernels& table) {
     for (int64_t i = 0; i < count; ++i) {
       token[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
       wanted[i] = bias[token[i]];
-      for (int64_t k = 0; k < dim; ++k) wanted[i] = std::fma(x[k], weight[token[i] * dim + k], wanted[i]);
+      for (int64_t k = 0; k < dim; ++k) wanted[i] = sharpbeam::fused(x[k], weight[token[i] * dim + k], wanted[i]);
     }
     table.gather_dot(weight.get(), bias.get(), x.get(), token.get(), count, dim, got.get());
     CHECK(same(got.get(), wanted.get(), count), table.name, dim);
@@ -163,7 +164,7 @@ void check_gemm(const Kernels& table) {
       matrix.matmul(table, x.get() + r * (in + wider), in, alone.get(), out, 1);
       CHECK(same(alone.get(), a.get() + r * (out + wider), out), table.name, rows);
       float sum = round % 2 ? bias[out - 1] : 0.0f;  // the chain of kernels/table.h
-      for (int64_t k = 0; k < in; ++k) sum = std::fma(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
+      for (int64_t k = 0; k < in; ++k) sum = sharpbeam::fused(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
       CHECK(same(&sum, alone.get() + out - 1, 1), table.name, rows);
     }
   }
@@ -231,7 +232,8 @@ void check_find_at_least(const Kernels& table) {
     Guarded<int32_t> found(n + sharpbeam::kLanes), wanted(n);
     int64_t count = 0;
     for (int64_t i = 0; i < n; ++i)
-      if (!(std::fma(by_b, b[i], std::fma(by_a, a[i], x[i])) < bar)) wanted[count++] = static_cast<int32_t>(i);
+      if (!(sharpbeam::fused(by_b, b[i], sharpbeam::fused(by_a, a[i], x[i])) < bar))
+        wanted[count++] = static_cast<int32_t>(i);
     CHECK(table.find_at_least(x.get(), a.get(), b.get(), by_a, by_b, bar, n, found.get()) == count, table.name, n);
     CHECK(same(found.get(), wanted.get(), count), table.name, n);
   }
@@ -266,7 +268,8 @@ void check_panels(const Kernels& table) {
   std::vector<int32_t> wanted;
   for (const int64_t p : {1, 2, 6})
     for (int64_t i = p * kPanel; i < (p + 1) * kPanel; ++i)
-      if (!(std::fma(by_b, b[i], std::fma(by_a, a[i], x[i])) < bar)) wanted.push_back(static_cast<int32_t>(i));
+      if (!(sharpbeam::fused(by_b, b[i], sharpbeam::fused(by_a, a[i], x[i])) < bar))
+        wanted.push_back(static_cast<int32_t>(i));
   const int64_t count = table.find_in_panels(x.get(), a.get(), b.get(), by_a, by_b, bar, panel.get(), 3, found.get());
   CHECK(count == static_cast<int64_t>(wanted.size()), table.name, count);
   CHECK(std::equal(wanted.begin(), wanted.end(), found.get()), table.name, count);
@@ -323,7 +326,7 @@ TEST(kernels_gemm_of_some_columns) {
   part.matmul(sharpbeam::kernels(), x.get(), 4, a.get(), 70, 1);
   for (int64_t n = 0; n < 70; ++n) {
     b[n] = 0.0f;
-    for (int64_t k = 0; k < 4; ++k) b[n] = std::fma(x[k], weight[n * 9 + 5 + k], b[n]);
+    for (int64_t k = 0; k < 4; ++k) b[n] = sharpbeam::fused(x[k], weight[n * 9 + 5 + k], b[n]);
   }
   CHECK(same(a.get(), b.get(), 70), sharpbeam::kernels().name, 70);
 }

@@ -2,8 +2,10 @@
 // helpers; and matmuls have the same bits with and without a team.
 #include "core/team.h"
 
+#ifndef _WIN32
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -96,6 +98,7 @@ TEST(team_errors_and_nesting) {
   CHECK(inner == 20, "none", 4);
 }
 
+#ifndef _WIN32  // where clock() is the time of day
 TEST(team_idle_helpers_take_no_time) {
   Team team(3);
   const Entered entered(team);
@@ -105,6 +108,7 @@ TEST(team_idle_helpers_take_no_time) {
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 50, "none", 3);  // two that spin take 120 ms
 }
+#endif
 
 // A helper that keeps the caller waiting is not used for a while, and then it is again.
 TEST(team_pause_after_a_late_helper) {
@@ -141,8 +145,8 @@ TEST(team_pause_after_a_late_helper) {
   CHECK(comes(milliseconds(0)), "none", 1);
 }
 
-// A thread sanitizer does not follow a process with threads into its children.
-#if !defined(__SANITIZE_THREAD__)
+// A thread sanitizer does not follow a process with threads into its children; Windows has no fork.
+#if !defined(__SANITIZE_THREAD__) && !defined(_WIN32)
 TEST(team_fork) {
   auto team = std::make_unique<Team>(3);
   {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/fused.h"
 #include "kernels/isa_tables.h"
 
 namespace {
@@ -37,7 +38,7 @@ inline Vec sub(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] - b.lane[
 inline Vec mul(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] * b.lane[i]); }
 inline Vec div(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] / b.lane[i]); }
 inline Vec fma(const Vec& a, const Vec& b, const Vec& c) {
-  SHARPBEAM_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
+  SHARPBEAM_LANES(sharpbeam::fused(a.lane[i], b.lane[i], c.lane[i]));
 }
 inline Vec max(const Vec& a, const Vec& b) { SHARPBEAM_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
 inline Vec abs(const Vec& a) { SHARPBEAM_LANES(__builtin_fabsf(a.lane[i])); }
@@ -140,7 +141,7 @@ inline Doubles sub(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lan
 inline Doubles mul(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] * b.lane[i]); }
 inline Doubles div(const Doubles& a, const Doubles& b) { SHARPBEAM_DOUBLES(a.lane[i] / b.lane[i]); }
 inline Doubles fma(const Doubles& a, const Doubles& b, const Doubles& c) {
-  SHARPBEAM_DOUBLES(__builtin_fma(a.lane[i], b.lane[i], c.lane[i]));
+  SHARPBEAM_DOUBLES(sharpbeam::fused(a.lane[i], b.lane[i], c.lane[i]));
 }
 inline Doubles clamp(const Doubles& a, double most) {
   SHARPBEAM_DOUBLES(a.lane[i] > most ? most : a.lane[i] < -most ? -most : a.lane[i]);

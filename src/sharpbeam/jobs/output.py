@@ -25,7 +25,7 @@ from sharpbeam.text.lines import is_standard_input
 log = logging.getLogger("sharpbeam.jobs")
 
 _RESUME, _RESTART = "--resume (resume=True)", "--restart (restart=True)"
-_ANYWHERE = sum(getattr(os, f"O_{name}", 0) for name in "RDWR APPEND CREAT NOFOLLOW NONBLOCK BINARY".split())
+_ANYWHERE = sum(getattr(os, f"O_{name}", 0) for name in ["RDWR", "APPEND", "CREAT", "NOFOLLOW", "NONBLOCK", "BINARY"])
 
 
 class StandardOutput:
