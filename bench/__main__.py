@@ -33,18 +33,18 @@ def benchmarks() -> dict[str, tuple[str, str]]:
 
 def main(arguments: list[str]) -> int:
     """Run the benchmark that the first argument names with the others as its options; the exit status."""
-    known = benchmarks()
+    names = benchmarks()
     if not arguments or arguments[0] in ("-h", "--help"):
-        width = max(map(len, known))
+        width = max(map(len, names))
         print("python -m bench NAME [OPTIONS], NAME being one of\n")
-        print("\n".join(f"  {name:<{width}}  {title}" for name, (_, title) in known.items()))
+        print("\n".join(f"  {name:<{width}}  {title}" for name, (_, title) in names.items()))
         return 0
     name, *options = arguments
-    if name not in known:
+    if name not in names:
         print(f"bench: no benchmark {name!r}; `python -m bench` lists them", file=sys.stderr)
         return 2
     sys.path.insert(0, str(TESTS))
-    module = import_module(known[name][0])
+    module = import_module(names[name][0])
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(help=module.__doc__)(module.main)
     try:

@@ -39,9 +39,9 @@ def main() -> None:
             seconds[name].append(timed(translator)[1])
     words = sum(len(text.split()) for text in TEXTS)
     print(f"\n{len(TEXTS)} sentences, {words} words, beam 5, German to English:")
-    for name, found in answers.items():
+    for name, texts in answers.items():
         speed = words / statistics.median(seconds[name])
-        print(f"  {name:<18} {speed:7,.0f} words/s   BLEU {BLEU().corpus_score(found, [REFERENCES]).score:.1f}")
+        print(f"  {name:<18} {speed:7,.0f} words/s   BLEU {BLEU().corpus_score(texts, [REFERENCES]).score:.1f}")
     same = sum(map(str.__eq__, *answers.values()))
     print(f"  {same} of {len(TEXTS)} translations are the same")
     print("\nThe bundled model is small and knows everyday sentences only. A real one: make demo-real")

@@ -41,11 +41,11 @@ def compare(folder: Path, tokens: int = 20_000, width: int = 256, seen: int = 40
     head = Head.load(folder)
     fresh = hidden_vectors(200, width, generator)
     began = time.perf_counter()
-    wanted = [torch.log_softmax(output(row), -1).topk(5).indices.tolist() for row in fresh]
+    expected = [torch.log_softmax(output(row), -1).topk(5).indices.tolist() for row in fresh]
     middle = time.perf_counter()
-    found = [head.topk(row[None], 5).token[0].tolist() for row in fresh]
+    results = [head.topk(row[None], 5).token[0].tolist() for row in fresh]
     ended = time.perf_counter()
-    same = sum(map(list.__eq__, wanted, found)) / len(fresh)
+    same = sum(map(list.__eq__, expected, results)) / len(fresh)
     return same, (middle - began) / (ended - middle)
 
 

@@ -26,8 +26,8 @@ class SvdSoftmax(RowLayer):
         logits = self.preview @ (self.right[: self.rank] @ hidden) + self.bias
         likely = np.argpartition(-logits, self.exact - 1)[: self.exact]
         logits[likely] = self.weight[likely] @ hidden + self.bias[likely]
-        found: Floats = (logits - np.logaddexp.reduce(logits, dtype=np.float64)).astype(np.float32)
-        return found
+        result: Floats = (logits - np.logaddexp.reduce(logits, dtype=np.float64)).astype(np.float32)
+        return result
 
     def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row [R, D], equal log probabilities by lower id."""
@@ -41,7 +41,7 @@ class SvdSoftmax(RowLayer):
 
 
 register_output_layer(
-    "svd", lambda given: SvdSoftmax(given.weight, given.bias, rank=96, exact=400), "low-rank logits, then exact ones"
+    "svd", lambda inputs: SvdSoftmax(inputs.weight, inputs.bias, rank=96, exact=400), "low-rank logits, then exact ones"
 )
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ PENALTY = 1.0  # log probability
 class DiverseSearch:
     """`sharpbeam.search.interface.Search`; the node of a row is the number of its answer."""
 
-    def __init__(self, given: SearchInputs) -> None:
-        self._options, self._bos_id, self._eos_id = given.options.search, given.bos_id, given.eos_id
+    def __init__(self, inputs: SearchInputs) -> None:
+        self._options, self._bos_id, self._eos_id = inputs.options.search, inputs.bos_id, inputs.eos_id
         self._paths: dict[int, list[list[tuple[int, float]]]] = {}  # tokens and log probabilities of each answer
         self.work = Work(reason="the search is computed in Python")
 
@@ -45,21 +45,21 @@ class DiverseSearch:
         """One token more for every answer."""
         hidden, state = forward.step(rows.request, rows.state, rows.token)
         top = forward.topk(hidden, self._options.num_hypotheses, rows.request)  # any other token is better left alone
-        taken: dict[int, Counter[int]] = defaultdict(Counter)  # tokens of this step, by request
+        ids: dict[int, Counter[int]] = defaultdict(Counter)  # tokens of this step, by request
         token, lives = np.empty(len(rows), np.int32), np.empty(len(rows), bool)
         for row, request in enumerate(rows.request.tolist()):
-            value = [p - PENALTY * taken[request][t] for p, t in zip(top.log_prob[row], top.token[row], strict=True)]
+            value = [p - PENALTY * ids[request][t] for p, t in zip(top.log_prob[row], top.token[row], strict=True)]
             best = int(np.argmax(value))
             token[row], log_prob = top.token[row, best], float(top.log_prob[row, best])
-            taken[request][token[row]] += 1
+            ids[request][token[row]] += 1
             path = self._paths[request][rows.node[row]]
             path.append((int(token[row]), log_prob))
             lives[row] = token[row] != self._eos_id and len(path) < self._options.max_length
-        self.work.count(1, len(rows), len(taken))
+        self.work.count(1, len(rows), len(ids))
         grown = Rows(rows.request, state, token, rows.node, rows.length + 1, rows.score).select(lives)
-        done = taken.keys() - set(grown.request.tolist())
-        self.work.requests += len(done)
-        return StepResult(grown, {request: self._answers(request) for request in done})
+        stopped = ids.keys() - set(grown.request.tolist())
+        self.work.requests += len(stopped)
+        return StepResult(grown, {request: self._answers(request) for request in stopped})
 
     def cancel(self, request: int) -> None:
         """Forget a request in flight."""

@@ -61,12 +61,12 @@ class GreedyMipsLayer(CandidateLayer):
             depth = min(depth, self.vocab_size)
             product = vector[:, None] * self._value[side, lists, :depth]
             if depth < self.vocab_size:
-                known = np.flatnonzero(product > (vector * self._value[side, lists, depth]).max())
+                tokens = np.flatnonzero(product > (vector * self._value[side, lists, depth]).max())
             else:
-                known = np.arange(product.size)
-            word = self._order[side, lists, :depth].ravel()[known]
+                tokens = np.arange(product.size)
+            word = self._order[side, lists, :depth].ravel()[tokens]
             if depth == self.vocab_size or len(np.unique(word)) >= self._budget:
-                word = word[np.argsort(-product.ravel()[known], kind="stable")]
+                word = word[np.argsort(-product.ravel()[tokens], kind="stable")]
                 _, first = np.unique(word, return_index=True)
                 return np.sort(word[np.sort(first)[: self._budget]])
             depth *= 2

@@ -44,8 +44,8 @@ def stamp(folder: Path, *more: Path, code: tuple[str, ...] = FITTING) -> str:
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file; of weights that which their config.json says, for they may be gigabytes."""
-    known = read_facts(path.parent).digest if path.name == WEIGHTS else None
-    return known or file_digest(path)
+    weights_digest = read_facts(path.parent).digest if path.name == WEIGHTS else None
+    return weights_digest or file_digest(path)
 
 
 def model_name(folder: Path) -> str:

@@ -65,8 +65,8 @@ async def _client(
         load.statuses[status] = load.statuses.get(status, 0) + 1
         if status == 200:
             load.latencies.append(time.perf_counter() - began)
-            said = json.loads(body)["translatedText"]
-            load.different += load.answers.setdefault(text, said) != said
+            translation = json.loads(body)["translatedText"]
+            load.different += load.answers.setdefault(text, translation) != translation
         else:
             await asyncio.sleep(0.1)
         if think:

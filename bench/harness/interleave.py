@@ -52,9 +52,11 @@ def interleave(
             began = clock()
             contenders[name]()
             times[name].append(clock() - began)
-    return {name: _timing(taken, times[baseline]) for name, taken in times.items()}
+    return {name: _timing(seconds, times[baseline]) for name, seconds in times.items()}
 
 
-def _timing(taken: list[float], baseline: list[float]) -> Timing:
-    ratios = [base / own for base, own in zip(baseline, taken, strict=True)]
-    return Timing(statistics.median(taken), min(taken), max(taken), statistics.median(ratios), min(ratios), max(ratios))
+def _timing(seconds: list[float], baseline: list[float]) -> Timing:
+    ratios = [base / own for base, own in zip(baseline, seconds, strict=True)]
+    return Timing(
+        statistics.median(seconds), min(seconds), max(seconds), statistics.median(ratios), min(ratios), max(ratios)
+    )

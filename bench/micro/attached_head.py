@@ -71,14 +71,14 @@ def tokens(model: Any, prompt: torch.Tensor, steps: int) -> torch.Tensor:
 
 def differences(model: Any, steps: int, rows: int = 16, length: int = 64) -> dict[str, int]:
     """Greedy tokens with the head and without it, at least `steps` of them; how many texts differ."""
-    done = differ = seed = 0
-    while done < steps:
+    checks = differ = seed = 0
+    while checks < steps:
         prompt = prompts(rows, model.config.vocab_size, 100 + seed)
         alone = tokens(model, prompt, length)
         with Head.attach(model):
             differ += int((tokens(model, prompt, length) != alone).any(dim=1).sum())
-        done, seed = done + alone.numel(), seed + 1
-    return {"steps": done, "texts": seed * rows, "texts_that_differ": differ}
+        checks, seed = checks + alone.numel(), seed + 1
+    return {"steps": checks, "texts": seed * rows, "texts_that_differ": differ}
 
 
 def speed(model: Any, steps: int, rounds: int) -> dict[str, Any]:

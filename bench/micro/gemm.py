@@ -61,11 +61,11 @@ def _figures(line: dict[str, Any], ceiling: dict[str, Any]) -> dict[str, Any]:
     times = {name: line["ns"][name] for name in BYTES}
     times["blas"] = min(line["ns"]["blas"], line["ns"]["blas_turned"], key=statistics.median)
     figures: dict[str, Any] = {key: line[key] for key in ("out", "in", "rows")}
-    for name, taken in times.items():
-        ns = statistics.median(taken)
+    for name, seconds in times.items():
+        ns = statistics.median(seconds)
         weights = line["out"] * line["in"]
         read, macs = weights * BYTES[name] / ns, weights * line["rows"] / ns  # GB/s, GMAC/s
-        ratios = sorted(base / own for base, own in zip(times["blas"], taken, strict=True))
+        ratios = sorted(base / own for base, own in zip(times["blas"], seconds, strict=True))
         figures[name] = {
             "us": round(ns / 1e3, 2),
             "ratio": round(statistics.median(ratios), 2),

@@ -197,18 +197,18 @@ def throughput(setting: Setting, seconds: float, rounds: int, peer: bool) -> dic
             wrong = sum(expected[text] != answer for text, answer in load.answers.items())
             if server.name != "libretranslate" and wrong:
                 raise DisagreementError(f"{server.name}: {wrong} answers are not the library's")
-        taken: dict[str, list[dict[str, float]]] = {}
+        runs: dict[str, list[dict[str, float]]] = {}
         for _ in range(rounds):
             for server in started:
                 for clients in (CLIENTS, 1):
                     figures_of = _round(server, setting, texts, clients, seconds)
-                    taken.setdefault(f"{server.name}, {clients}", []).append(figures_of)
-            pace = 3 * taken["one at a time, 64"][-1]["per_second"]
+                    runs.setdefault(f"{server.name}, {clients}", []).append(figures_of)
+            pace = 3 * runs["one at a time, 64"][-1]["per_second"]
             figures_of = _round(started[0], setting, texts, CLIENTS, seconds, CLIENTS / pace)
-            taken.setdefault("sharpbeam, 64 at three times the pace", []).append(figures_of | {"offered": pace})
+            runs.setdefault("sharpbeam, 64 at three times the pace", []).append(figures_of | {"offered": pace})
     figures = {
         name: {key: round(statistics.median(each[key] for each in figures_of), 2) for key in figures_of[0]}
-        for name, figures_of in taken.items()
+        for name, figures_of in runs.items()
     }
     floor = setting.floor(texts, rounds)
     options = setting.options | {"clients": CLIENTS, "seconds": seconds, "rounds": rounds, "peer": peer}

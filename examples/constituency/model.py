@@ -98,8 +98,8 @@ class State:
         whole = self.borders == (0, words)
         if self.labels_next:
             return False, False, False, not whole, True
-        done = whole and words > 0
-        return done, self.borders[-1] < words, len(self.borders) > 2, False, False
+        complete = whole and words > 0
+        return complete, self.borders[-1] < words, len(self.borders) > 2, False, False
 
     def spans(self, words: int) -> list[Span]:
         """The spans whose features decide: what is left of the top two, these two, and the rest of the sentence.

@@ -116,5 +116,5 @@ if __name__ == "__main__":
     arguments.add_argument("held_out", type=Path)
     arguments.add_argument("--output", type=Path, required=True)
     arguments.add_argument("--epochs", type=int, default=8)
-    given = arguments.parse_args()
-    train(read_trees(given.train), read_trees(given.held_out), given.output, given.epochs)
+    flags = arguments.parse_args()
+    train(read_trees(flags.train), read_trees(flags.held_out), flags.output, flags.epochs)

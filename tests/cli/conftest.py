@@ -19,7 +19,7 @@ def run() -> Run:
 
     def call(*arguments: Any, stdin: bytes = b"", **options: Any) -> Result:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        done = subprocess.run(
+        process = subprocess.run(
             [*COMMAND, *map(str, arguments)],
             input=stdin,
             env=environment(),
@@ -27,7 +27,7 @@ def run() -> Run:
             check=False,
             **options,
         )
-        return Result(done.returncode, done.stdout or b"", without_flags((done.stderr or b"").decode()))
+        return Result(process.returncode, process.stdout or b"", without_flags((process.stderr or b"").decode()))
 
     return call
 

@@ -35,9 +35,9 @@ def test_screens_per_direction_from_text_to_translation(
     report = call("report", model)
     assert report.status == 0 and b"aa-bb: kmeans, 4 clusters" in report.out and b"cc-aa: kmeans" in report.out
     report = call("report", model, "--text", f"cc-aa={text}", "--json")
-    found = json.loads(report.out)
-    assert list(found["screens"]) == ["cc-aa"] and found["per"] == "direction"
-    held_out, measured = facts["screens"]["cc-aa"]["held_out"], found["screens"]["cc-aa"]["measured"]
+    outcome = json.loads(report.out)
+    assert list(outcome["screens"]) == ["cc-aa"] and outcome["per"] == "direction"
+    held_out, measured = facts["screens"]["cc-aa"]["held_out"], outcome["screens"]["cc-aa"]["measured"]
     assert measured["sentences"] > held_out["sentences"] and measured["fallback"] < 1
     call("report", model, "--text", f"aa-cc={text}").refused(2, "direction is 'aa-cc'", "aa-bb, cc-aa")
     languages = ("--source-language", "aa", "--target-language", "cc")
@@ -74,8 +74,8 @@ def test_where_no_source_language_is_said_each_target_has_a_screen(
 
 def test_a_trace_of_another_direction(call: Run, make_transformer: Callable[..., Path]) -> None:
     model = make_transformer(source_tag="target", languages=LANGUAGES, target_language="aa")
-    said = [call("trace", model, "Bade ki.", "--target-language", code, "--json").out for code in ("aa", "bb")]
-    assert said[0] == call("trace", model, "Bade ki.", "--json").out != said[1]
+    messages = [call("trace", model, "Bade ki.", "--target-language", code, "--json").out for code in ("aa", "bb")]
+    assert messages[0] == call("trace", model, "Bade ki.", "--json").out != messages[1]
     call("trace", model, "Bade.", "--target-language", "xx").refused(2, "target_language is 'xx'", "aa, bb, cc")
 
 

@@ -142,13 +142,13 @@ def test_output_on_a_full_disk_keeps_what_is_done(
     output.unlink()
     result = run(*job_, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2,) * 2))
     assert result.status == 1
-    said = result.err.splitlines()
-    assert len(said) == 2
+    messages = result.err.splitlines()
+    assert len(messages) == 2
     kept = re.fullmatch(
-        r"sharpbeam: (\d+) lines are kept in .*; run the same job with --resume .* to continue.", said[0]
+        r"sharpbeam: (\d+) lines are kept in .*; run the same job with --resume .* to continue.", messages[0]
     )
     assert kept and 0 < int(kept[1]) < 750
-    assert said[1] == f"sharpbeam: cannot write {output}.part: File too large."
+    assert messages[1] == f"sharpbeam: cannot write {output}.part: File too large."
     assert not output.exists()
     assert call(*job_, "--resume").status == 0
     assert output.read_bytes() == whole
@@ -183,9 +183,9 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 130, said
-    first, second = said.decode().splitlines()
+    _, messages = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130, messages
+    first, second = messages.decode().splitlines()
     assert f"lines are kept in {output}.part; run the same job with --resume (resume=True) to continue." in first
     assert second == "sharpbeam: interrupted."
     assert not output.exists()
@@ -203,21 +203,21 @@ def test_ctrl_c_without_output_is_quiet(tiny_model: Path) -> None:
     process.stdin.flush()
     assert process.stdout.readline().endswith(b"\n")  # now it waits for the next line
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, said) == (130, b"sharpbeam: interrupted.\n")
+    _, messages = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, messages) == (130, b"sharpbeam: interrupted.\n")
 
 
 def test_a_named_pipe_is_read_once_also_below_a_progress_bar(run: Run, call: Run, tiny_model: Path, text: Path) -> None:
     pipe = text.with_name("pipe")
     os.mkfifo(pipe)
-    wanted = call("translate", tiny_model, text).out
+    expected = call("translate", tiny_model, text).out
     writer = threading.Thread(target=lambda: pipe.write_bytes(text.read_bytes()))
     writer.start()
     terminal, its_end = pty.openpty()
     with os.fdopen(terminal, "rb"), os.fdopen(its_end, "wb") as stderr:
         result = run("translate", tiny_model, pipe, stderr=stderr)
     writer.join(TIMEOUT)
-    assert (result.status, result.out) == (0, wanted)
+    assert (result.status, result.out) == (0, expected)
 
 
 def test_a_locked_pipe_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_an_input_is_never_overwritten(call: Run, tmp_path: Path, name: str) -> 
 def test_standard_input_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("Bade ki.\n")
     with (tmp_path / "in").open("rb") as stdin:
-        done = subprocess.run(
+        completion = subprocess.run(
             [*COMMAND, "translate", "no-model", "--output", tmp_path / "in"],
             stdin=stdin,
             capture_output=True,
@@ -247,24 +247,24 @@ def test_standard_input_is_never_overwritten(tmp_path: Path) -> None:
             timeout=TIMEOUT,
             check=False,
         )
-    assert (done.returncode, b"would overwrite the input" in done.stderr) == (2, True)
+    assert (completion.returncode, b"would overwrite the input" in completion.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("stream", "status", "said"),
+    ("stream", "status", "messages"),
     [
         ("<&-", 1, "sharpbeam: cannot read standard input after line 0: Bad file descriptor.\n"),
         (">&-", 1, "sharpbeam: cannot write the result: Bad file descriptor.\n"),
         ("2>&-", 0, ""),
     ],
 )
-def test_closed_standard_streams(tiny_model: Path, stream: str, status: int, said: str) -> None:
+def test_closed_standard_streams(tiny_model: Path, stream: str, status: int, messages: str) -> None:
     program = f'echo "Bade ki." | {shlex.join(COMMAND)} translate {shlex.quote(str(tiny_model))} {stream}'
-    done = subprocess.run(
+    completion = subprocess.run(
         ["bash", "-c", program], capture_output=True, text=True, env=environment(), timeout=TIMEOUT, check=False
     )
-    assert (done.returncode, done.stderr) == (status, said)
-    assert done.stdout.count("\n") == (status == 0)
+    assert (completion.returncode, completion.stderr) == (status, messages)
+    assert completion.stdout.count("\n") == (status == 0)
 
 
 def test_an_empty_output_is_refused(call: Run, text: Path) -> None:

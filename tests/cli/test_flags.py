@@ -80,8 +80,8 @@ def test_help_has_examples(call: Run, verb: str) -> None:
 
 
 def test_help_names_the_kind_of_a_value(call: Run) -> None:
-    said = call("tune", "--help").out.decode()
-    assert "--beam-size N" in said and "--text FILE" in said
+    message = call("tune", "--help").out.decode()
+    assert "--beam-size N" in message and "--text FILE" in message
 
 
 def test_help_lists_the_verbs(call: Run) -> None:

@@ -30,15 +30,15 @@ def test_each_line_is_answered_before_the_next_one_is_sent(
 ) -> None:
     process = start("translate", tiny_model, "--threads", threads)
     assert process.stdin
-    found = []
+    results = []
     for sentence in sentences[:4]:
         process.stdin.write(f"{sentence}\n".encode())
         process.stdin.flush()
-        found.append(answer(process))
+        results.append(answer(process))
     _, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, without_flags(err.decode())) == (0, "")
     (tmp_path / "in").write_text("\n".join(sentences[:4]))
-    assert b"".join(found) == call("translate", tiny_model, tmp_path / "in").out
+    assert b"".join(results) == call("translate", tiny_model, tmp_path / "in").out
 
 
 def test_score_answers_line_by_line(tiny_model: Path) -> None:
@@ -96,8 +96,8 @@ def test_ctrl_c_twice_is_one_in_order(
     process.send_signal(signal.SIGINT)
     time.sleep(pause)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, said) == (130, b"sharpbeam: interrupted.\n")
+    _, message = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, message) == (130, b"sharpbeam: interrupted.\n")
 
 
 def test_a_late_second_ctrl_c_ends_at_once(tiny_model: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_late_second_ctrl_c_ends_at_once(tiny_model: Path) -> None:
     process.send_signal(signal.SIGINT)
     time.sleep(2.0)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, said) == (130, b"sharpbeam: interrupted twice; stopped at once.\n")
+    _, message = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, message) == (130, b"sharpbeam: interrupted twice; stopped at once.\n")
     assert time.monotonic() - began < 30
 
 
@@ -133,5 +133,5 @@ def test_control_characters_of_names_do_not_reach_the_terminal(call: Run, tiny_m
 
 def test_python_m_runs_the_command() -> None:
     command = [sys.executable, "-m", "sharpbeam", "--version"]
-    done = subprocess.run(command, capture_output=True, env=environment(), timeout=TIMEOUT, check=False)
-    assert (done.returncode, done.stdout[:10], done.stderr) == (0, b"sharpbeam ", b"")
+    completion = subprocess.run(command, capture_output=True, env=environment(), timeout=TIMEOUT, check=False)
+    assert (completion.returncode, completion.stdout[:10], completion.stderr) == (0, b"sharpbeam ", b"")

@@ -56,8 +56,8 @@ def test_kill_at_random_moments(call: Run, tiny_model: Path, source: Path) -> No
             time.sleep(0.002)  # it starts and loads the model
         time.sleep(draw.uniform(0.0, 0.15))
         process.kill()
-        _, said = process.communicate()
-        assert process.returncode in (0, -signal.SIGKILL), said
+        _, message = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), message
         if not journal.exists():
             break
         reached.append(json.loads(journal.read_text())["lines"])
@@ -135,8 +135,8 @@ def test_ctrl_c_before_the_first_chunk_says_that_nothing_is_kept(
 
     monkeypatch.setattr(Translator, "translate_iter", interrupt)
     result = call(*arguments(tiny_model, source))
-    said = "sharpbeam: no line was done yet, so nothing is kept.\nsharpbeam: interrupted.\n"
-    assert (result.status, result.err) == (130, said)
+    message = "sharpbeam: no line was done yet, so nothing is kept.\nsharpbeam: interrupted.\n"
+    assert (result.status, result.err) == (130, message)
     assert [path.name for path in source.parent.iterdir()] == ["in"]
 
 
@@ -189,8 +189,8 @@ def test_what_is_complete_is_not_translated_again(call: Run, tiny_model: Path, s
     assert call(*command).status == 0
     before, text = output.stat(), output.read_bytes()
     result = call(*command, "--resume")
-    said = f"sharpbeam: {output} is there, with nothing to resume. To translate it again, give --restart.\n"
-    assert (result.status, result.err) == (0, said)
+    message = f"sharpbeam: {output} is there, with nothing to resume. To translate it again, give --restart.\n"
+    assert (result.status, result.err) == (0, message)
     after = output.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]

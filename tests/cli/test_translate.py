@@ -245,18 +245,18 @@ def test_samples_do_not_depend_on_the_chunk(
     call: Run, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = ("--sampling", "--num-hypotheses", 7, "--temperature", 1.5, "--seed", 9, "--max-length", 12)
-    wanted = call("translate", tiny_model, text, *flags)
-    assert len(wanted.lines) == 7 * 60 and len(set(wanted.lines)) > 200
+    reference = call("translate", tiny_model, text, *flags)
+    assert len(reference.lines) == 7 * 60 and len(set(reference.lines)) > 200
     monkeypatch.setattr(chunks, "CHUNK", 7)
-    assert call("translate", tiny_model, text, *flags).out == wanted.out
+    assert call("translate", tiny_model, text, *flags).out == reference.out
     call("translate", tiny_model, text, "--top-k", 3).refused(2, "top_k is 3", "unless sampling")
 
 
 def test_attention_in_json(call: Run, tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
     (tmp_path / "in").write_text(f"{sentences[0]}\n\n")
     command = ["translate", tiny_model, tmp_path / "in", "--max-length", 8, "--return-attention"]
-    wanted = Translator(tiny_model).translate([sentences[0], ""], return_attention=True, max_length=8)
-    for line, translation in zip(call(*command, "--format", "jsonl").lines, wanted, strict=True):
+    reference = Translator(tiny_model).translate([sentences[0], ""], return_attention=True, max_length=8)
+    for line, translation in zip(call(*command, "--format", "jsonl").lines, reference, strict=True):
         record = json.loads(line)
         (answer,) = record["hypotheses"]
         assert tuple(record["source_tokens"]) == translation.source_tokens
@@ -277,11 +277,11 @@ def test_a_plus_between_models_is_an_ensemble(call, tiny_model, text):
 
 def test_pharaoh_adds_the_alignment_to_each_line(call: Run, tiny_model: Path, text: Path) -> None:
     plain = call("translate", tiny_model, text, "--num-hypotheses", 2)
-    told = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "jsonl", "--return-attention")
-    found = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "pharaoh")
-    hypotheses = [h for line in told.out.splitlines() for h in json.loads(line)["hypotheses"]]
-    lines = [line.split(" ||| ") for line in found.out.decode().splitlines()]
-    assert [said for said, _ in lines] == plain.out.decode().splitlines()
-    wanted = [h.get("alignment", "") for h in hypotheses]
-    assert [alignment for _, alignment in lines if alignment] == [alignment for alignment in wanted if alignment]
-    assert any(wanted)
+    output = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "jsonl", "--return-attention")
+    outcome = call("translate", tiny_model, text, "--num-hypotheses", 2, "--format", "pharaoh")
+    hypotheses = [h for line in output.out.splitlines() for h in json.loads(line)["hypotheses"]]
+    lines = [line.split(" ||| ") for line in outcome.out.decode().splitlines()]
+    assert [message for message, _ in lines] == plain.out.decode().splitlines()
+    reference = [h.get("alignment", "") for h in hypotheses]
+    assert [alignment for _, alignment in lines if alignment] == [alignment for alignment in reference if alignment]
+    assert any(reference)

@@ -177,8 +177,8 @@ def test_info_says_what_an_added_word_is(call: Run, make_transformer: Callable[.
     pieces = [f"w{number}" for number in range(199)]
     listed = PieceVocabulary([*pieces, START], {"unk_id": 0, "bos_id": 199, "eos_id": 2, "pad_id": 199}, (), None)
     (model / "source.pieces.json").write_bytes(listed.listed)
-    said = call("info", model).out.decode()
-    assert "199 (<start>, which the decoder begins with; added when it was converted, and never in a text)" in said
+    message = call("info", model).out.decode()
+    assert "199 (<start>, which the decoder begins with; added when it was converted, and never in a text)" in message
 
 
 def test_info_describes_a_language_model(call: Run, tmp_path: Path) -> None:

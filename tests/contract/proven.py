@@ -60,11 +60,11 @@ def differences(exact: RowLayer, others: dict[str, RowLayer], hidden: Floats) ->
     wrong = dict.fromkeys(others, 0)
     for first in range(0, len(hidden), BLOCK):
         rows = hidden[first : first + BLOCK]
-        wanted = exact.topk(rows, max(TOPS)).token  # the k best are the first k of more
+        expected = exact.topk(rows, max(TOPS)).token  # the k best are the first k of more
         for name, other in others.items():
             miss = np.zeros(len(rows), np.bool_)
             for k in TOPS:
-                miss |= (wanted[:, :k] != other.topk(rows, k).token).any(axis=1)
+                miss |= (expected[:, :k] != other.topk(rows, k).token).any(axis=1)
             wrong[name] += int(miss.sum())
     return wrong
 

@@ -114,11 +114,11 @@ def test_a_full_budget_is_the_exact_layer(name):
     hidden, request = rows_of(60)
     run, exact = opened(made(name, full=True, fallback=False), REQUESTS), made("exact").open()
     for k in (1, 10):
-        got, wanted = run.topk(hidden, k, request), exact.topk(hidden, k, request)
-        assert got.token.tolist() == wanted.token.tolist()
-        same = (got.token == wanted.token) & (name != "screen")  # whose drawn residual mass counts here
+        got, expected = run.topk(hidden, k, request), exact.topk(hidden, k, request)
+        assert got.token.tolist() == expected.token.tolist()
+        same = (got.token == expected.token) & (name != "screen")  # whose drawn residual mass counts here
         error = NORMALIZER.get(name, 0.0)
-        np.testing.assert_allclose(got.log_prob[same], wanted.log_prob[same], atol=error, rtol=0)
+        np.testing.assert_allclose(got.log_prob[same], expected.log_prob[same], atol=error, rtol=0)
 
 
 @every_layer
@@ -136,13 +136,13 @@ def test_probabilities_never_sum_to_more_than_one(name, fallback):
 @every_layer
 def test_candidates_above_the_floor_are_those_without_it(name):
     run, (hidden, request) = opened(made(name), REQUESTS), rows_of(30)
-    wanted = run.topk(hidden, 10, request)
+    expected = run.topk(hidden, 10, request)
     for place in (0, 4, 9):
-        floor = np.ascontiguousarray(wanted.log_prob[:, place])
+        floor = np.ascontiguousarray(expected.log_prob[:, place])
         got = run.topk(hidden, 10, request, floor)
-        above = wanted.log_prob >= floor[:, None]
-        assert got.log_prob[above].tobytes() == wanted.log_prob[above].tobytes()
-        assert got.token[above].tolist() == wanted.token[above].tolist()
+        above = expected.log_prob >= floor[:, None]
+        assert got.log_prob[above].tobytes() == expected.log_prob[above].tobytes()
+        assert got.token[above].tolist() == expected.token[above].tolist()
     with pytest.raises(ValueError, match=r"floor has the shape \[2\]; it must be \[30\]"):
         run.topk(hidden, 10, request, np.zeros(2, np.float32))
 
@@ -280,16 +280,16 @@ def test_bad_weights_are_refused(name):
 def test_requests_come_and_go(name):
     """A row's set is that of its own request, and a request that is gone leaves nothing."""
     layer, hidden = made(name), normal(3, 6, WIDTH)
-    run, wanted = layer.open(), {}
+    run, expected = layer.open(), {}
     for one in made_requests(20, seed=30):
         request = np.full(6, one.index, np.int32)
         run.admit([one])
-        wanted[one.index] = bits(opened(layer, [one]).topk(hidden, 20, request))
-        assert bits(run.topk(hidden, 20, request)) == wanted[one.index]
+        expected[one.index] = bits(opened(layer, [one]).topk(hidden, 20, request))
+        assert bits(run.topk(hidden, 20, request)) == expected[one.index]
         if one.index % 2:
             run.evict(request[:1])
     if not name.startswith("shortlist"):
-        assert len(set(wanted.values())) == 1
+        assert len(set(expected.values())) == 1
         return
     with pytest.raises(ValueError, match="request 0 is in flight already; evict it first"):
         run.admit([Request(0, np.zeros(1, np.int32))])
@@ -299,7 +299,7 @@ def test_requests_come_and_go(name):
             run.topk(hidden, 1, gone)
         with pytest.raises(ValueError, match=f"request is {index}"):
             run.evict(np.array([0, index], np.int32))
-    assert bits(run.topk(hidden, 20, np.zeros(6, np.int32))) == wanted[0]  # nothing was forgotten by the refused call
+    assert bits(run.topk(hidden, 20, np.zeros(6, np.int32))) == expected[0]  # nothing was forgotten by the refused call
 
 
 @every_layer
@@ -308,15 +308,15 @@ def test_suppressed_tokens_come_last(name):
     layer, (hidden, request) = made(name), rows_of(20)
     run, inner = opened(without(layer, suppressed), REQUESTS), opened(layer, REQUESTS)
     assert run.native is not None and without(layer, []) is layer
-    wanted = inner.topk(hidden, VOCAB, request)
-    banned = np.isin(wanted.token, suppressed)
+    expected = inner.topk(hidden, VOCAB, request)
+    banned = np.isin(expected.token, suppressed)
     for k in (1, 12, VOCAB):
         top = run.topk(hidden, k, request)
         for row in range(20):
-            left = wanted.log_prob[row][~banned[row]][:k]
+            left = expected.log_prob[row][~banned[row]][:k]
             real = left > -np.inf
             assert top.log_prob[row, : len(left)][real].tobytes() == left[real].tobytes()
-            assert top.token[row, : len(left)][real].tolist() == wanted.token[row][~banned[row]][:k][real].tolist()
+            assert top.token[row, : len(left)][real].tolist() == expected.token[row][~banned[row]][:k][real].tolist()
             assert (top.log_prob[row, len(left) :] == -np.inf).all()
     forced = run.log_prob(hidden, np.full(20, 5, np.int32), request)
     assert forced.tobytes() == inner.log_prob(hidden, np.full(20, 5, np.int32), request).tobytes()
@@ -339,6 +339,6 @@ def test_layers_by_language_answer_their_own_rows(name):
     for one in requests:
         mine = request == one.index
         alone = opened(layers[one.languages.scope("direction")], [one])
-        wanted = alone.topk(hidden[mine], 7, request[mine], floor[mine])
-        assert bits(TopK(top.log_prob[mine], top.token[mine])) == bits(wanted)
+        expected = alone.topk(hidden[mine], 7, request[mine], floor[mine])
+        assert bits(TopK(top.log_prob[mine], top.token[mine])) == bits(expected)
         assert forced[mine].tobytes() == alone.log_prob(hidden[mine], token[mine], request[mine]).tobytes()

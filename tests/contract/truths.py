@@ -100,38 +100,38 @@ def measure(model: str, data: str, sentences: int) -> Iterator[dict[str, Any]]:
 def misses(model: str, data: str, sentences: int) -> tuple[int, list[str]]:
     """How many combinations were tried on `sentences` of the test set, and those that did not hold."""
     lines = list(measure(model, data, sentences))
-    return sum(line["tried"] for line in lines), [said for line in lines for said in line["wrong"]]
+    return sum(line["tried"] for line in lines), [message for line in lines for message in line["wrong"]]
 
 
 def _combinations(translators: list[Translator], sources: list[str], layer: str, name: str) -> tuple[int, list[str]]:
     """The combinations of one layer and search: how many there are, and those that do not hold."""
     draw, search = random.Random(f"{layer} {name}"), SEARCHES[name]
     tried, wrong = 0, []
-    wanted = translators[1].translate(sources, **search, output_layer=layer)
+    expected = translators[1].translate(sources, **search, output_layer=layer)
     for schedule in schedules(draw):
         place = draw.sample(range(len(sources)), len(sources))
-        found = draw.choice(translators).translate(
+        results = draw.choice(translators).translate(
             [sources[i] for i in place], **search, **schedule, output_layer=layer
         )
         tried += 1
-        if found != [wanted[i] for i in place]:
+        if results != [expected[i] for i in place]:
             wrong.append(f"{layer}, {name}, {schedule}")
     if name == "greedy":
         tried += 1
         words = greedy(translators[0], sources, translators[0].loaded.layer_named(layer), 256)
-        if words != _ids(translators[0], wanted):
+        if words != _ids(translators[0], expected):
             wrong.append(f"{layer}: beam 1 is not greedy")
     if name == "beam":
-        for said, options in (("a beam without margin", WIDE), ("a full cube", FULL_CUBE)):
+        for kind, options in (("a beam without margin", WIDE), ("a full cube", FULL_CUBE)):
             tried += 1
-            if translators[1].translate(sources, **search, **options, output_layer=layer) != wanted:
-                wrong.append(f"{layer}: {said} is not the fixed beam")
+            if translators[1].translate(sources, **search, **options, output_layer=layer) != expected:
+                wrong.append(f"{layer}: {kind} is not the fixed beam")
     return tried, wrong
 
 
-def _ids(translator: Translator, found: list[Translation]) -> list[list[int]]:
+def _ids(translator: Translator, results: list[Translation]) -> list[list[int]]:
     pieces = {translator.loaded.target.piece(i): i for i in range(len(translator.loaded.target))}
-    return [[pieces[piece] for piece in translation.tokens] for translation in found]
+    return [[pieces[piece] for piece in translation.tokens] for translation in results]
 
 
 def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 1000) -> None:
@@ -141,4 +141,4 @@ def main(data: Data = DATA, model: Model = "de-en", sentences: Sentences = 1000)
         print(
             f"{on['output_layer']}, {on['search']}: {tried - len(wrong)} of {tried} hold on {on['sentences']} sentences"
         )
-        print("".join(f"  not: {said}\n" for said in wrong), end="", flush=True)
+        print("".join(f"  not: {message}\n" for message in wrong), end="", flush=True)

@@ -93,7 +93,7 @@ def known_flags() -> dict[str, set[str]]:
         verb = group.get_command(context, name)
         layers = getattr(verb, "commands", {}).values()  # of `fit`
         verbs[name] = [*verb.params, *(option for layer in layers for option in layer.params)]
-    return {name: {flag for o in found for flag in (*o.opts, *o.secondary_opts)} for name, found in verbs.items()}
+    return {name: {flag for o in results for flag in (*o.opts, *o.secondary_opts)} for name, results in verbs.items()}
 
 
 def check_flags(block: Block) -> None:
@@ -141,10 +141,10 @@ def test_blocks_of_a_page_run(page: Path, home: Path) -> None:
 
 def test_blocks_are_found_and_mostly_run() -> None:
     """The pages have the blocks that this file is for, and the exceptions are few."""
-    found = [block for page in PAGES for block in blocks(page) if block.language in ("python", "sh")]
-    left_out = [block for block in found if not block.runs]
-    assert len(found) >= 40
-    assert len(left_out) <= len(found) / 4
+    results = [block for page in PAGES for block in blocks(page) if block.language in ("python", "sh")]
+    left_out = [block for block in results if not block.runs]
+    assert len(results) >= 40
+    assert len(left_out) <= len(results) / 4
 
 
 def test_unknown_flags_are_found() -> None:

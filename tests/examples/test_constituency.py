@@ -78,16 +78,16 @@ def test_brackets_that_do_not_fit_are_named(text):
 
 
 def test_every_answer_is_a_tree_and_streams_say_the_same(parser):
-    asked = requests(parser)
+    queries = requests(parser)
     options = {"beam_size": 6, "num_hypotheses": 6, "max_score_margin": 4.0, "max_children": 3}
-    fixed = parse(parser, FixedBatches(RequestQueue(asked)), **options)
+    fixed = parse(parser, FixedBatches(RequestQueue(queries)), **options)
     order = ScheduleOptions(schedule="stream-shortest", max_step_rows=7)
-    stream = parse(parser, Stream(RequestQueue(asked), order, 6, most_requests=3), **options)
+    stream = parse(parser, Stream(RequestQueue(queries), order, 6, most_requests=3), **options)
     for index, tree in enumerate(TREES):
         assert [h.tokens for h in fixed[index]] == [h.tokens for h in stream[index]]
         for hypothesis in fixed[index]:
-            found = build(parser.inventory.action_names(hypothesis.tokens), list(tree.leaves()))
-            assert [leaf.word for leaf in found.leaves()] == [leaf.word for leaf in tree.leaves()]
+            result = build(parser.inventory.action_names(hypothesis.tokens), list(tree.leaves()))
+            assert [leaf.word for leaf in result.leaves()] == [leaf.word for leaf in tree.leaves()]
             assert np.isfinite(hypothesis.score)
 
 
@@ -107,10 +107,10 @@ def test_impossible_actions_have_no_probability(parser):
 
 def test_scores_of_the_search_are_those_of_training(parser):
     """Step by step = all at once: the log probability of a parse is minus the loss of its actions."""
-    asked = requests(parser)
-    found = parse(parser, FixedBatches(RequestQueue(asked)), beam_size=3)
-    for request in asked:
-        best = found[request.index][0]
+    queries = requests(parser)
+    result = parse(parser, FixedBatches(RequestQueue(queries)), beam_size=3)
+    for request in queries:
+        best = result[request.index][0]
         loss, _ = batch_loss(parser, [(request.source, [*best.tokens, EOS])])
         assert best.log_prob == pytest.approx(-float(loss.detach()), abs=1e-4)
 
@@ -118,6 +118,6 @@ def test_scores_of_the_search_are_those_of_training(parser):
 def test_training_learns_the_trees_and_a_parser_is_saved(tmp_path):
     train(TREES, TREES, tmp_path / "parser", epochs=60)
     parser = Parser.load(tmp_path / "parser")
-    found = parse(parser, FixedBatches(RequestQueue(requests(parser))), beam_size=2)
-    names = [parser.inventory.action_names(found[index][0].tokens) for index in range(len(TREES))]
+    result = parse(parser, FixedBatches(RequestQueue(requests(parser))), beam_size=2)
+    names = [parser.inventory.action_names(result[index][0].tokens) for index in range(len(TREES))]
     assert names == [actions(tree) for tree in TREES]

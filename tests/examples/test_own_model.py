@@ -24,8 +24,8 @@ def test_the_answers_are_those_of_the_reference_search() -> None:
     model.embed.weight.data *= 4  # so that the answers depend on the source
     model.out.weight.data *= 5
     sources = [[3, 4, 5], [6, 7], [8, 9, 10, 11], [3], [11, 3]]
-    found = example["search"](model, sources, beam_size=3)
-    assert found.keys() == set(range(5)) and len(set(found.values())) > 1
+    results = example["search"](model, sources, beam_size=3)
+    assert results.keys() == set(range(5)) and len(set(results.values())) > 1
     options = SearchOptions(beam_size=3, max_length=10, early_stopping="proven")
     for place, source in enumerate(sources):
 
@@ -36,9 +36,9 @@ def test_the_answers_are_those_of_the_reference_search() -> None:
                 state = model.writer(model.embed(torch.tensor([token])), state)
             return model.out(state)[0].log_softmax(-1).numpy()
 
-        (wanted,) = reference_search(next_log_probs, options, model.eos_id)
-        assert found[place] == tuple(token for token in wanted.tokens if token != model.eos_id)
-        assert example["search"](model, [source], beam_size=3)[0] == found[place]
+        (expected,) = reference_search(next_log_probs, options, model.eos_id)
+        assert results[place] == tuple(token for token in expected.tokens if token != model.eos_id)
+        assert example["search"](model, [source], beam_size=3)[0] == results[place]
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

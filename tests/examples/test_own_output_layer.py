@@ -34,8 +34,8 @@ def test_a_registered_layer_is_a_choice(example: dict[str, Any], tiny_model: Pat
         assert [t.text for t in own] == [t.text for t in exact]
         assert [t.score for t in own] == pytest.approx([t.score for t in exact], abs=1e-4)
     scored = translator.score(sentences[:3], [t.text for t in exact[:3]], output_layer="svd")
-    wanted = translator.score(sentences[:3], [t.text for t in exact[:3]])
-    assert [t.score for t in scored] == pytest.approx([t.score for t in wanted], abs=1e-4)
+    expected = translator.score(sentences[:3], [t.text for t in exact[:3]])
+    assert [t.score for t in scored] == pytest.approx([t.score for t in expected], abs=1e-4)
     assert "svd" in str(DecodeOptions.of(output_layer="svd"))
     with pytest.raises(OptionError, match="normalize is False; it must be true with output_layer svd"):
         translator.translate(sentences[:1], output_layer="svd", normalize=False)
@@ -55,16 +55,16 @@ def test_few_exact_logits_are_not_the_exact_layer(example: dict[str, Any]) -> No
     weight, hidden = (draw.normal(size=shape).astype(np.float32) for shape in ((500, 40), (20, 40)))
     bias = np.zeros(500, np.float32)
     own, whole = (example["SvdSoftmax"](weight, bias, rank, 20) for rank in (4, 40))
-    found, wanted = own.topk(hidden, 5), whole.topk(hidden, 5)
-    assert (found.token != wanted.token).any()
+    result, expected = own.topk(hidden, 5), whole.topk(hidden, 5)
+    assert (result.token != expected.token).any()
     assert own.topk(hidden[:0], 5).token.shape == (0, 5)
 
 
 def test_names_are_checked(example: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="name is 'svd'; it must be another: there is, or was"):
-        register_output_layer("svd", lambda given: given.layer("exact"))
+        register_output_layer("svd", lambda inputs: inputs.layer("exact"))
     with pytest.raises(OptionError, match=r"name is 'a b'; it must be letters, digits, - and _, and begin with"):
-        register_output_layer("a b", lambda given: given.layer("exact"))
+        register_output_layer("a b", lambda inputs: inputs.layer("exact"))
     with pytest.raises(OptionError, match=r"output_layer is 'svg'; it must be auto, exact, .*scan, .* or svd"):
         DecodeOptions.of(output_layer="svg")
 

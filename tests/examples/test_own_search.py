@@ -38,9 +38,9 @@ def test_answers_do_not_depend_on_batch_or_schedule(
 ) -> None:
     translator = Translator(tiny_model)
     options: dict[str, Any] = {"search": "diverse", "num_hypotheses": 4, "max_length": 12}
-    wanted = translator.translate(sentences[:8], batch_tokens=1, **options)
-    assert translator.translate(sentences[:8], **options) == wanted
-    assert translator.translate(sentences[:8][::-1], schedule="stream", max_rows=12, **options)[::-1] == wanted
+    expected = translator.translate(sentences[:8], batch_tokens=1, **options)
+    assert translator.translate(sentences[:8], **options) == expected
+    assert translator.translate(sentences[:8][::-1], schedule="stream", max_rows=12, **options)[::-1] == expected
 
 
 def test_names_are_checked(example: dict[str, Any], tiny_model: Path) -> None:
@@ -55,10 +55,10 @@ def test_names_are_checked(example: dict[str, Any], tiny_model: Path) -> None:
 def test_cancelled_requests_are_forgotten(example: dict[str, Any], tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     options: dict[str, Any] = {"search": "diverse", "num_hypotheses": 2, "max_length": 12}
-    (wanted,) = translator.translate(sentences[3:4], **options)
+    (expected,) = translator.translate(sentences[3:4], **options)
     with translator.session(**options) as session:
         dropped, kept = session.submit(sentences[1]), session.submit(sentences[3])
         session.step()
         assert dropped.cancel()
         list(session.run())
-        assert kept.result() == wanted
+        assert kept.result() == expected

@@ -163,7 +163,7 @@ def _shape(value: Any) -> Any:
 def _blocks(page: str) -> list[Any]:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     names = {"em": "em", "i": "em", "strong": "strong", "s": "s"}
-    found: list[Any] = []
+    result: list[Any] = []
     for token in parser.parse(page):
         kinds = []
         for child in token.children or []:
@@ -172,8 +172,8 @@ def _blocks(page: str) -> list[Any]:
                 kinds.append(f"{names[child.content.strip('</>')]}_{side}")
             elif child.type not in ("text", "softbreak"):
                 kinds.append(child.type + (child.content if child.type != "link_open" else str(child.attrs)))
-        found.append((token.type, sorted(kinds), token.content if token.type in ("fence", "html_block") else ""))
-    return found
+        result.append((token.type, sorted(kinds), token.content if token.type in ("fence", "html_block") else ""))
+    return result
 
 
 def _runs(content: bytes) -> list[Any]:

@@ -83,10 +83,10 @@ def work(pattern: Pattern, content: str | bytes) -> None:
 
     def attended(source: str) -> Translation:
         count = len(source.split())
-        known = _answer(count)
+        answers = _answer(count)
         tokens = tuple("▁" + word for word in source.split())
-        best = replace(known.hypotheses[0], text=source, tokens=tokens)
-        return replace(known, source=source, hypotheses=(best,), source_tokens=tokens)
+        best = replace(answers.hypotheses[0], text=source, tokens=tokens)
+        return replace(answers, source=source, hypotheses=(best,), source_tokens=tokens)
 
     fields = ("b",) if pattern.format == "csv" else ()
     try:
@@ -174,33 +174,33 @@ def _resident(name: str) -> int:
 
 def growth(pattern: Pattern, sizes: Sequence[int] = SIZES, most: float = MOST_TIME, limit: float = LIMIT) -> Growth:
     """The growth of a pattern over `sizes`; more than `most` times linear time is a failure."""
-    found = Growth(pattern)
+    outcome = Growth(pattern)
     contents = [pattern.make(size) for size in sizes]
     for _ in range(REPEATS):
         for at, content in enumerate(contents):
             result = measured(pattern, content, limit)
             if isinstance(result, str):
-                found.failure = f"{result} ({len(content)})"
-                return found
-            if at == len(found.sizes):
-                found.sizes.append(len(content.encode(errors="replace") if isinstance(content, str) else content))
-                found.seconds.append(result[0])
-                found.memory.append(result[1])
-            found.seconds[at] = min(found.seconds[at], result[0])
-            found.memory[at] = min(found.memory[at], result[1])
-        found.failure = _failure(found, most)
-        if not found.failure:
+                outcome.failure = f"{result} ({len(content)})"
+                return outcome
+            if at == len(outcome.sizes):
+                outcome.sizes.append(len(content.encode(errors="replace") if isinstance(content, str) else content))
+                outcome.seconds.append(result[0])
+                outcome.memory.append(result[1])
+            outcome.seconds[at] = min(outcome.seconds[at], result[0])
+            outcome.memory[at] = min(outcome.memory[at], result[1])
+        outcome.failure = _failure(outcome, most)
+        if not outcome.failure:
             break
-    return found
+    return outcome
 
 
-def _failure(found: Growth, most: float) -> str:
-    first, last = (max(FLOOR, value) for value in (found.seconds[0], found.seconds[-1]))
-    times = found.sizes[-1] / found.sizes[0]
+def _failure(outcome: Growth, most: float) -> str:
+    first, last = (max(FLOOR, value) for value in (outcome.seconds[0], outcome.seconds[-1]))
+    times = outcome.sizes[-1] / outcome.sizes[0]
     if last > most * times * first:
-        return f"{found.seconds[0]:.3f} s and {found.seconds[-1]:.3f} s for {times:.1f} times the size"
-    if found.memory[-1] > ALLOWANCE + TIMES * found.sizes[-1]:
-        return f"{found.memory[-1] >> 20} MiB for {found.sizes[-1]} bytes"
+        return f"{outcome.seconds[0]:.3f} s and {outcome.seconds[-1]:.3f} s for {times:.1f} times the size"
+    if outcome.memory[-1] > ALLOWANCE + TIMES * outcome.sizes[-1]:
+        return f"{outcome.memory[-1] >> 20} MiB for {outcome.sizes[-1]} bytes"
     return ""
 
 

@@ -85,14 +85,14 @@ def nested(content: str) -> bool:
 
 def executable(content: str) -> set[str]:
     """Scripts, event handlers and script links, as a browser's parser sees them."""
-    found: set[str] = set()
+    result: set[str] = set()
     for node in LexborHTMLParser(content).css("*"):
         if node.tag == "script":
-            found.add(node.html or "")
+            result.add(node.html or "")
         for name, value in node.attributes.items():
             if name.startswith("on") or (value or "").strip().lower().startswith("javascript:"):
-                found.add(f"{node.tag} {name}={value}")
-    return found
+                result.add(f"{node.tag} {name}={value}")
+    return result
 
 
 def check(content: str, decode: Decoder, sound: bool = False) -> None:

@@ -207,8 +207,8 @@ def workbook_read(content: bytes) -> list[Any]:
 
     cells = [(cell.coordinate, cell) for sheet in file for row in sheet.iter_rows() for cell in row]
     kept = [(sheet.title, sorted(sheet.tables), [str(area) for area in sheet.merged_cells.ranges]) for sheet in file]
-    found = [(place, runs(cell.value), cell.comment and cell.comment.text) for place, cell in cells]
-    return [kept, *found]
+    results = [(place, runs(cell.value), cell.comment and cell.comment.text) for place, cell in cells]
+    return [kept, *results]
 
 
 def open_text_read(content: bytes) -> list[Any]:

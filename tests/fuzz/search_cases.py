@@ -86,8 +86,8 @@ class TableModel(RowLayer, Decoding):
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         state = hidden[:, 0].astype(np.intp)
-        found: Floats = self.sorted[state][self.token[state] == token[:, None]]
-        return found
+        result: Floats = self.sorted[state][self.token[state] == token[:, None]]
+        return result
 
 
 def case(seed: int) -> list[str]:
@@ -99,18 +99,20 @@ def case(seed: int) -> list[str]:
         for i in range(REQUESTS)
     ]
     options = random_search(draw)
-    wanted = run(model, requests, options, ScheduleOptions(batch_tokens=draw.choice([1, 30, 1000])))
+    expected = run(model, requests, options, ScheduleOptions(batch_tokens=draw.choice([1, 30, 1000])))
     schedule = random_schedule(draw)
-    found = run(model, draw.sample(requests, REQUESTS), options, schedule)
-    wrong = [] if found == wanted else [f"seed {seed}: {schedule} does not answer as batches, {options}"]
-    if not _as_the_reference(model, requests[0], options, wanted[0]):
+    result = run(model, draw.sample(requests, REQUESTS), options, schedule)
+    wrong = [] if result == expected else [f"seed {seed}: {schedule} does not answer as batches, {options}"]
+    if not _as_the_reference(model, requests[0], options, expected[0]):
         wrong.append(f"seed {seed}: the answer is not the one of the reference, {options}")
-    if sorted(wanted) != list(range(REQUESTS)):
+    if sorted(expected) != list(range(REQUESTS)):
         wrong.append(f"seed {seed}: not every request was answered once, {options}")
-    wrong += [f"seed {seed}: {said}, {options}" for answers in wanted.values() for said in _invalid(answers, options)]
+    wrong += [
+        f"seed {seed}: {message}, {options}" for answers in expected.values() for message in _invalid(answers, options)
+    ]
     if options.early_stopping == "proven":
         sure = dataclasses.replace(options, early_stopping="exhaustive")
-        if run(model, requests, sure, ScheduleOptions()) != wanted:
+        if run(model, requests, sure, ScheduleOptions()) != expected:
             wrong.append(f"seed {seed}: proven is not exhaustive, {options}")
     if seed % 10 == 0 and not _refuses(model, requests, options, draw.choice([np.nan, np.inf])):
         wrong.append(f"seed {seed}: a log probability that is no number passed, {options}")
@@ -119,7 +121,7 @@ def case(seed: int) -> list[str]:
 
 def misses(cases: int, first: int = 0) -> list[str]:
     """Promises broken in `cases` cases of `REQUESTS` requests each."""
-    return [said for seed in range(first, first + cases) for said in case(seed)]
+    return [message for seed in range(first, first + cases) for message in case(seed)]
 
 
 def measure(cases: int, first: int) -> list[str]:
@@ -180,8 +182,8 @@ def run(
 
 def _as_the_reference(model: TableModel, request: Request, options: SearchOptions, answers: list[Hypothesis]) -> bool:
     """Whether tokens and log probabilities are those of tests/reference/beam.py."""
-    wanted = reference_search(model.next_log_probs(request), options, EOS)
-    ended = [(beam.tokens[:-1] if beam.tokens[-1:] == (EOS,) else beam.tokens, beam.log_probs) for beam in wanted]
+    expected = reference_search(model.next_log_probs(request), options, EOS)
+    ended = [(beam.tokens[:-1] if beam.tokens[-1:] == (EOS,) else beam.tokens, beam.log_probs) for beam in expected]
     return [(answer.tokens, answer.token_log_probs) for answer in answers] == ended
 
 

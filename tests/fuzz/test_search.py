@@ -22,12 +22,12 @@ def test_a_schedule_that_loses_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -
     whole = Stream.select
 
     def lossy(self: Stream, rows: Rows) -> Rows:
-        found = whole(self, rows)
-        siblings = len(found) > 1 and found.request[0] == found.request[1]
-        return found.select(np.arange(1, len(found))) if siblings else found
+        result = whole(self, rows)
+        siblings = len(result) > 1 and result.request[0] == result.request[1]
+        return result.select(np.arange(1, len(result))) if siblings else result
 
     monkeypatch.setattr(Stream, "select", lossy)
-    assert any("does not answer as batches" in said for said in fuzz.misses(10))
+    assert any("does not answer as batches" in message for message in fuzz.misses(10))
 
 
 def test_a_proof_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,4 +37,4 @@ def test_a_proof_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None
             super().__init__(replace(options, early_stopping="false") if proven else options, *ids)
 
     monkeypatch.setattr(fuzz, "BeamSearch", Hasty)
-    assert any("proven is not exhaustive" in said for said in fuzz.misses(60))
+    assert any("proven is not exhaustive" in message for message in fuzz.misses(60))

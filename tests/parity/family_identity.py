@@ -105,15 +105,17 @@ class Pair:
         own: Any = {"beam_size": beam, "min_length": least, "max_length": most, "no_repeat_ngram_size": ngram}
         answers = self.ours.translate(texts, raw=True, **own, **options, **self.languages)
         inputs = encode_texts(self.ours.loaded, texts, None, DecodeOptions().changed(**self.languages))  # type: ignore[arg-type]
-        requests = [given.request for given in inputs if given.request is not None]
+        requests = [each.request for each in inputs if each.request is not None]
         assert len(requests) == len(texts)
         theirs = self._generate(requests, way, options)
         piece, differing, furthest = self.ours.loaded.target.piece, [], 0.0
-        for request, answer, (said, score) in zip(requests, answers, theirs, strict=True):
-            wanted, found = [piece(token) for token in said], list(answer.tokens)
-            if wanted != found:
-                narrowest = self.narrowest(request, way, min(len(wanted), len(found)) + 1)
-                differing.append(Difference(answer.source, found, wanted, answer.score, score, narrowest, rounding=1.0))
+        for request, answer, (messages, score) in zip(requests, answers, theirs, strict=True):
+            expected, result = [piece(token) for token in messages], list(answer.tokens)
+            if expected != result:
+                narrowest = self.narrowest(request, way, min(len(expected), len(result)) + 1)
+                differing.append(
+                    Difference(answer.source, result, expected, answer.score, score, narrowest, rounding=1.0)
+                )
             elif np.isfinite(score):
                 furthest = max(furthest, apart(score, answer.score))
         tokens = [answer.tokens for answer in answers]
@@ -131,7 +133,7 @@ class Pair:
         for place, request in enumerate(requests):
             by_length[len(request.source)].append(place)
         batches = [same[i : i + BATCH] for same in by_length.values() for i in range(0, len(same), BATCH)]
-        found: list[tuple[list[int], float]] = [([], 0.0)] * len(requests)
+        result: list[tuple[list[int], float]] = [([], 0.0)] * len(requests)
         for batch in batches:
             sources = torch.tensor(np.stack([requests[place].source for place in batch]), dtype=torch.long)
             prefix = requests[batch[0]].prefix
@@ -143,8 +145,8 @@ class Pair:
             scores = out.sequences_scores.tolist() if beam > 1 else [float("nan")] * len(batch)
             eos = self.ours.loaded.model.eos_id
             for place, row, score in zip(batch, out.sequences.tolist(), scores, strict=True):
-                found[place] = row[1 : row.index(eos, 1) if eos in row[1:] else None], score
-        return found
+                result[place] = row[1 : row.index(eos, 1) if eos in row[1:] else None], score
+        return result
 
     def narrowest(self, request: Request, way: tuple[Any, ...], steps: int) -> float:
         """How narrowly a hypothesis was kept in `steps` steps, in double precision: its lead over the next one.
@@ -157,12 +159,12 @@ class Pair:
         loaded, exact = self.ours.loaded, copy.deepcopy(self.model).double()
         forced = [] if request.prefix is None else request.prefix.token.tolist()
         source = torch.tensor(request.source[None], dtype=torch.long)
-        kept, found, noise = [([loaded.model.bos_id, *forced], 0.0)], float("inf"), 0.0
+        kept, result, noise = [([loaded.model.bos_id, *forced], 0.0)], float("inf"), 0.0
         with torch.no_grad():
             for length in range(len(forced), min(steps, most - 1)):
                 ids = torch.tensor([tokens for tokens, _ in kept])
-                given = {"input_ids": source.expand(len(kept), -1), "decoder_input_ids": ids}
-                log_probs, rounded = (model(**given).logits[:, -1].log_softmax(-1) for model in (exact, self.model))
+                arguments = {"input_ids": source.expand(len(kept), -1), "decoder_input_ids": ids}
+                log_probs, rounded = (model(**arguments).logits[:, -1].log_softmax(-1) for model in (exact, self.model))
                 step = float((log_probs - rounded).abs().max())
                 noise = step if beam == 1 else noise + step  # greedy search compares no sums
                 scores = log_probs + torch.tensor([[score] for _, score in kept])
@@ -177,16 +179,16 @@ class Pair:
                 gap = best[beam - 1] - best[beam]
                 if beam > 1:  # eos may take places of the best
                     gap = min(gap, best[2 * beam - 1] - best[2 * beam])
-                found = min(found, float(gap) / (2 * noise))
+                result = min(result, float(gap) / (2 * noise))
                 parent, token = place // scores.shape[1], place % scores.shape[1]
                 went = zip(parent.tolist(), token.tolist(), best.tolist(), strict=True)
                 kept = [([*kept[p][0], t], s) for p, t, s in went if t != loaded.model.eos_id][:beam]
-        return found
+        return result
 
 
 def misses(family: str, data: str, sentences: int) -> list[dict[str, Any]]:
     """A record for each way to search; `wrong` of all of them should be 0. A way is not run twice on one commit."""
-    texts, pair, found = german_english(data, sentences)[0], Pair(family, data), []
+    texts, pair, result = german_english(data, sentences)[0], Pair(family, data), []
     digest = file_digest(pair.folder / "model.safetensors")
     for way in WAYS:
         options: dict[str, Any] = {"way": dict(zip(NAMES, way, strict=True)), "family": family, "weights": digest}
@@ -196,10 +198,10 @@ def misses(family: str, data: str, sentences: int) -> list[dict[str, Any]]:
             differing, figures = pair.compare(texts, way)
             counts = {"ties": sum(one.tie for one in differing), "wrong": sum(not one.tie for one in differing)}
             listed = {"differing": [vars(one) for one in differing[:20]]}
-            said = {"same": len(texts) - len(differing), **counts, **figures, **listed}
-            line = record.write("identity", said, threads=1, options=options)
-        found.append(line)
-    return found
+            messages = {"same": len(texts) - len(differing), **counts, **figures, **listed}
+            line = record.write("identity", messages, threads=1, options=options)
+        result.append(line)
+    return result
 
 
 def main(

@@ -138,8 +138,8 @@ class Pair:
         )
         vocabulary, differing, furthest = self.ours.loaded.target, [], 0.0
         for text, answer in zip(texts, answers, strict=True):
-            said, score = self._generate(text, beam, least, most, prefix, options)
-            theirs, ours = [vocabulary.piece(token) for token in said], list(answer.tokens)
+            tokens, score = self._generate(text, beam, least, most, prefix, options)
+            theirs, ours = [vocabulary.piece(token) for token in tokens], list(answer.tokens)
             if ours != theirs:
                 shared = min(len(ours), len(theirs)) + 1
                 narrowest = self.narrowest(text, beam, least, shared, prefix)
@@ -160,7 +160,7 @@ class Pair:
         special = model.generation_config
         source = torch.tensor([[*self.ours.loaded.source.encode(text), special.eos_token_id]])
         forced = self.ours.loaded.target.encode(prefix) if prefix else []
-        kept, found = [([special.decoder_start_token_id, *forced], 0.0)], float("inf")
+        kept, result = [([special.decoder_start_token_id, *forced], 0.0)], float("inf")
         with torch.no_grad():
             for length in range(len(forced), steps):
                 ids = torch.tensor([tokens for tokens, _ in kept])
@@ -171,12 +171,12 @@ class Pair:
                     scores[:, special.eos_token_id] = -torch.inf
                 best, place = scores.flatten().topk(2 * beam + 1)
                 gap = min(best[beam - 1] - best[beam], best[2 * beam - 1] - best[2 * beam])
-                found = min(found, float(gap / best[beam].abs()))
+                result = min(result, float(gap / best[beam].abs()))
                 parent, token = place // scores.shape[1], place % scores.shape[1]
                 went = zip(parent.tolist(), token.tolist(), best.tolist(), strict=True)
                 kept = [([*kept[p][0], t], s) for p, t, s in went if t != special.eos_token_id][:beam]
         self.theirs.float()
-        return found
+        return result
 
     def _generate(
         self, text: str, beam: int, least: int, most: int, prefix: str | None, options: dict[str, Any]
@@ -205,7 +205,7 @@ def misses(folder: str | None, data: str, sentences: int) -> list[dict[str, Any]
     theirs = Path(folder) if folder else random_model(data)
     weights = next(path for name in WEIGHTS if (path := theirs / name).is_file())
     texts, _ = german_english(data, sentences)
-    found, pair = [], None
+    result, pair = [], None
     for way in WAYS:
         options = {
             "way": dict(zip(("beam", "penalty", "early", "least", "most", "prefix"), way, strict=True)),
@@ -224,8 +224,8 @@ def misses(folder: str | None, data: str, sentences: int) -> list[dict[str, Any]
                 "differing": [vars(one) for one in differing[:20]],
             }
             line = record.write("identity", figures, threads=1, options=options)
-        found.append(line)
-    return found
+        result.append(line)
+    return result
 
 
 def main(
@@ -236,8 +236,8 @@ def main(
     sentences: Sentences = 1000,
 ) -> None:
     """Measure, print and record."""
-    found = misses(folder, data, sentences)
-    for line in found:
+    result = misses(folder, data, sentences)
+    for line in result:
         print(json.dumps(line, ensure_ascii=False))
-    wrong = sum(line["wrong"] for line in found)
-    print(f"{len(found)} ways, {wrong} wrong, {sum(line['ties'] for line in found)} ties")
+    wrong = sum(line["wrong"] for line in result)
+    print(f"{len(result)} ways, {wrong} wrong, {sum(line['ties'] for line in result)} ties")

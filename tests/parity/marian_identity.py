@@ -60,12 +60,12 @@ def run(command: str, *arguments: str) -> str:
     """The output of `marian COMMAND`; in a process of its own, since Marian ends its process where it fails."""
     program = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
     words = [word for argument in arguments for word in argument.split()]
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, command, *words], capture_output=True, text=True, check=False
     )
-    if found.returncode:
-        raise MarianError(f"marian {command} ended with {found.returncode}: {found.stderr[-2000:]}")
-    return found.stdout
+    if result.returncode:
+        raise MarianError(f"marian {command} ended with {result.returncode}: {result.stderr[-2000:]}")
+    return result.stdout
 
 
 class Text:
@@ -119,11 +119,11 @@ def binary(model: Path) -> float:
     """How far weights that Marian rounds to int8 lie from those of model.npz at most, as a share of their largest."""
     rounded = model.with_suffix(".intgemm8.bin")
     run("convert", f"--from {model} --to {rounded} --gemm-type intgemm8")
-    plain, found = read_npz(model), read_marian_file(rounded)
-    if plain.keys() != found.keys():
-        raise MarianError(f"{rounded} lacks {sorted(plain.keys() - found.keys())}")
+    plain, result = read_npz(model), read_marian_file(rounded)
+    if plain.keys() != result.keys():
+        raise MarianError(f"{rounded} lacks {sorted(plain.keys() - result.keys())}")
     weights = [name for name, array in plain.items() if array.dtype.kind == "f" and array.any()]
-    return max(float(np.abs(found[name] - plain[name]).max() / np.abs(plain[name]).max()) for name in weights)
+    return max(float(np.abs(result[name] - plain[name]).max() / np.abs(plain[name]).max()) for name in weights)
 
 
 def measure(kind: str, text: Text) -> dict[str, Any]:
@@ -144,14 +144,16 @@ def measure(kind: str, text: Text) -> dict[str, Any]:
     far = max(abs(a.score - b) / max(1.0, abs(b)) for a, b in zip(forced, scores, strict=True))
     figures: dict[str, Any] = {"furthest_score": far, "scored": len(scores), "furthest_binary": binary(model)}
     if kind not in WITHOUT_TRANSLATION:
-        said = run("decode", both, f"--input {text.test[0]} --beam-size 1 --max-length-factor {LONGEST}").splitlines()
+        messages = run(
+            "decode", both, f"--input {text.test[0]} --beam-size 1 --max-length-factor {LONGEST}"
+        ).splitlines()
         sources = [source for source, _ in text.pairs[:TRANSLATED]]
         limits = [LONGEST * (len(translator.loaded.source.encode(source)) + 1) for source in sources]
         answers = [
             translator.translate([source], raw=True, beam_size=1, max_length=limit)[0].text
             for source, limit in zip(sources, limits, strict=True)
         ]
-        differing = sum(a != b.strip() for a, b in zip(answers, said[:TRANSLATED], strict=True))
+        differing = sum(a != b.strip() for a, b in zip(answers, messages[:TRANSLATED], strict=True))
         figures |= {"translated": len(answers), "differing": differing}
     return record.write("marian_identity", figures, threads=1, options={"kind": kind, "updates": UPDATES})
 

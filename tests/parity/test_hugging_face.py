@@ -107,8 +107,8 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
             forced_eos=forced_eos,
         )
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue(requests))))
-        given = marian.generate(
+        results = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue(requests))))
+        reference = marian.generate(
             torch.tensor(np.stack(sources), dtype=torch.long),
             num_beams=beam_size,
             num_return_sequences=beam_size,
@@ -121,11 +121,13 @@ def test_equals_generate(marian, beam_size: int, early_stopping: str) -> None:
             output_scores=True,
             return_dict_in_generate=True,
         )
-        ours = [hypothesis for request in requests for hypothesis in found[request.index]]
-        assert [list(h.tokens) for h in ours] == [_strip(row) for row in given.sequences.tolist()]
+        ours = [hypothesis for request in requests for hypothesis in results[request.index]]
+        assert [list(h.tokens) for h in ours] == [_strip(row) for row in reference.sequences.tolist()]
         lengths |= {len(h.tokens) for h in ours}
         if beam_size > 1:
-            np.testing.assert_allclose([h.score for h in ours], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                [h.score for h in ours], reference.sequences_scores.numpy(), rtol=1e-4, atol=1e-5
+            )
     assert len(lengths) > (2 if beam_size > 1 else 1)  # or little was compared
 
 
@@ -145,8 +147,8 @@ def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -
     for chosen in (rules, {}):
         options = SearchOptions(beam_size=4, num_hypotheses=4, max_length=12, **chosen)
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
-        given = marian.generate(
+        results = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
+        reference = marian.generate(
             torch.tensor(source[None], dtype=torch.long),
             num_beams=4,
             num_return_sequences=4,
@@ -156,9 +158,11 @@ def test_rules_against_repetition_equal_those_of_generate(marian, rules: dict) -
             return_dict_in_generate=True,
             **chosen,
         )
-        answers.append([list(h.tokens) for h in found[0]])
-        assert answers[-1] == [_strip(row) for row in given.sequences.tolist()]
-        np.testing.assert_allclose([h.score for h in found[0]], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
+        answers.append([list(h.tokens) for h in results[0]])
+        assert answers[-1] == [_strip(row) for row in reference.sequences.tolist()]
+        np.testing.assert_allclose(
+            [h.score for h in results[0]], reference.sequences_scores.numpy(), rtol=1e-4, atol=1e-5
+        )
     marian.final_logits_bias.copy_(bias)
     assert answers[0] != answers[1]
 
@@ -179,16 +183,16 @@ def test_a_greedy_penalty_is_one_of_logits_as_in_generate(marian, build: Callabl
             request = Request(0, np.append(draw.integers(1, PAD, 6), EOS).astype(np.int32))
             options = SearchOptions(beam_size=1, max_length=12, return_scores=normalize, repetition_penalty=penalty)
             search = BeamSearch(options, PAD, EOS, VOCAB)
-            found = dict(decode(MarianDecoding(marian), layer, search, FixedBatches(RequestQueue([request]))))
-            given = marian.generate(
+            results = dict(decode(MarianDecoding(marian), layer, search, FixedBatches(RequestQueue([request]))))
+            reference = marian.generate(
                 torch.tensor(request.source[None], dtype=torch.long),
                 num_beams=1,
                 max_new_tokens=12,
                 do_sample=False,
                 repetition_penalty=penalty,
             )
-            assert list(found[0][0].tokens) == _strip(given[0].tolist())
-            answers.add((index, found[0][0].tokens))
+            assert list(results[0][0].tokens) == _strip(reference[0].tolist())
+            answers.add((index, results[0][0].tokens))
     marian.final_logits_bias.copy_(before)
     assert len(answers) > 8
 
@@ -202,8 +206,8 @@ def test_a_prefix_equals_decoder_input_ids(marian) -> None:
         request = Request(0, source, Prefix(np.array(prefix, np.int32), np.zeros(len(prefix), np.float32)))
         options = SearchOptions(beam_size=4, num_hypotheses=4, length_penalty=0.0, max_length=9)
         search = BeamSearch(options, PAD, EOS, VOCAB)
-        found = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
-        given = marian.generate(
+        results = dict(decode(MarianDecoding(marian), output_layer, search, FixedBatches(RequestQueue([request]))))
+        reference = marian.generate(
             torch.tensor(source[None], dtype=torch.long),
             decoder_input_ids=torch.tensor([[PAD, *prefix]]),
             num_beams=4,
@@ -214,8 +218,10 @@ def test_a_prefix_equals_decoder_input_ids(marian) -> None:
             output_scores=True,
             return_dict_in_generate=True,
         )
-        assert [list(h.tokens) for h in found[0]] == [_strip(row) for row in given.sequences.tolist()]
-        np.testing.assert_allclose([h.score for h in found[0]], given.sequences_scores.numpy(), rtol=1e-4, atol=1e-5)
+        assert [list(h.tokens) for h in results[0]] == [_strip(row) for row in reference.sequences.tolist()]
+        np.testing.assert_allclose(
+            [h.score for h in results[0]], reference.sequences_scores.numpy(), rtol=1e-4, atol=1e-5
+        )
 
 
 def _strip(row: list[int]) -> list[int]:

@@ -42,14 +42,14 @@ def continuations(
     values = log_probs.astype(np.float32)
     for token in set(beam.tokens):
         values[token] *= np.float32(options.repetition_penalty)
-    found = []
+    results = []
     for token in np.argsort(-values, kind="stable").tolist():
         value = float(values[token])
         banned = token == eos_id and len(beam.tokens) < options.min_length
         if value > -np.inf and not banned and not repeats((*beam.tokens, token), options.no_repeat_ngram_size):
-            said = (*beam.log_probs, float(log_probs[token]))
-            found.append(Beam((*beam.tokens, token), said, beam.total + value))
-    return found[: options.max_children]
+            messages = (*beam.log_probs, float(log_probs[token]))
+            results.append(Beam((*beam.tokens, token), messages, beam.total + value))
+    return results[: options.max_children]
 
 
 def repeats(tokens: tuple[int, ...], ngram: int) -> bool:

@@ -51,13 +51,13 @@ class ReferenceScreenLayer(RowLayer):
         log_prob = np.full((len(hidden), k), -np.inf, np.float32)
         token = np.zeros((len(hidden), k), np.int32)
         for row, h in enumerate(hidden):
-            found = self._score(h)
-            if found.uncertain and self._exact is not None:
+            result = self._score(h)
+            if result.uncertain and self._exact is not None:
                 top = self._exact.topk(hidden[row : row + 1], k)
                 log_prob[row], token[row] = top.log_prob[0], top.token[0]
                 continue
-            best = reference.top_k(found.log_prob, min(k, len(found.tokens)))
-            log_prob[row, : len(best)], token[row, : len(best)] = found.log_prob[best], found.tokens[best]
+            best = reference.top_k(result.log_prob, min(k, len(result.tokens)))
+            log_prob[row, : len(best)], token[row, : len(best)] = result.log_prob[best], result.tokens[best]
         return TopK(log_prob, token)
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
@@ -67,16 +67,16 @@ class ReferenceScreenLayer(RowLayer):
         """
         log_prob = np.full(len(hidden), -np.inf, np.float32)
         for row, h in enumerate(hidden):
-            found = self._score(h)
-            if found.uncertain and self._exact is not None:
+            result = self._score(h)
+            if result.uncertain and self._exact is not None:
                 log_prob[row] = self._exact.log_prob(hidden[row : row + 1], token[row : row + 1])[0]
-            elif token[row] in found.tokens:
-                log_prob[row] = found.log_prob[np.searchsorted(found.tokens, token[row])]
+            elif token[row] in result.tokens:
+                log_prob[row] = result.log_prob[np.searchsorted(result.tokens, token[row])]
             else:
-                outside = np.delete(reference.gemm(h, self._weight, self._bias), found.tokens)
+                outside = np.delete(reference.gemm(h, self._weight, self._bias), result.tokens)
                 logit = reference.gemm(h, self._weight[token[row]], self._bias[token[row]])
                 share = logit - reference.log_sum_exp(outside)
-                log_prob[row] = (share + found.log_mass - found.log_total).item()
+                log_prob[row] = (share + result.log_mass - result.log_total).item()
         return log_prob
 
     def _score(self, h: Floats) -> _Scored:

@@ -57,13 +57,13 @@ def progress_of(tokens: Sequence[int], phrases: Phrases) -> Progress:
 
 def places(width: int, candidates: Sequence[int]) -> list[int]:
     """How many places each bank has, by its number of candidates."""
-    found = [width // len(candidates)] * len(candidates)
-    found[-1] += width % len(candidates)
+    results = [width // len(candidates)] * len(candidates)
+    results[-1] += width % len(candidates)
     for bank in reversed(range(len(candidates))):
-        over = max(0, found[bank] - candidates[bank])
-        found[bank] -= over
-        found[bank - 1] += over
-    return found
+        over = max(0, results[bank] - candidates[bank])
+        results[bank] -= over
+        results[bank - 1] += over
+    return results
 
 
 def candidates_of(
@@ -79,30 +79,30 @@ def candidates_of(
     progress = progress_of(beam.tokens, phrases)
     free = replace(options, max_children=None)
     everything = continuations(beam, next_log_probs, free, eos_id, prefix)
-    found = everything[: min(max(2 * options.beam_size, 8), options.max_children or len(everything))]
+    results = everything[: min(max(2 * options.beam_size, 8), options.max_children or len(everything))]
     if progress.whole and len(beam.tokens) >= len(prefix):
-        found = [after for after in found if after.tokens[-1] not in joins]
+        results = [after for after in results if after.tokens[-1] not in joins]
     last = options.forced_eos and len(beam.tokens) + 1 == options.max_length
     if len(beam.tokens) < len(prefix) or last:
-        return found
+        return results
     for token in progress.next(phrases):
         tokens = (*beam.tokens, token)
-        if any(other.tokens == tokens for other in found):
+        if any(other.tokens == tokens for other in results):
             continue
         if next_log_probs(beam.tokens)[token] > -np.inf or repeats(tokens, options.no_repeat_ngram_size):
-            found += [other for other in everything if other.tokens == tokens]
+            results += [other for other in everything if other.tokens == tokens]
             continue
         value = float(np.float32(LEAST) * np.float32(options.repetition_penalty if token in beam.tokens else 1.0))
-        found.append(Beam(tokens, (*beam.log_probs, LEAST), beam.total + value))
-    return found
+        results.append(Beam(tokens, (*beam.log_probs, LEAST), beam.total + value))
+    return results
 
 
 def sorted_into_banks(
-    found: list[Beam], banks: int, top: float, options: SearchOptions, phrases: Phrases
+    results: list[Beam], banks: int, top: float, options: SearchOptions, phrases: Phrases
 ) -> list[list[Beam]]:
     """The candidates of each bank that are above its thresholds, best first."""
     by_bank: list[list[Beam]] = [[] for _ in range(banks)]
-    for beam in found:
+    for beam in results:
         by_bank[progress_of(beam.tokens, phrases).tokens(phrases)].append(beam)
     margin, ratio = options.max_score_margin, options.max_score_ratio
     for bank, group in enumerate(by_bank):
@@ -128,10 +128,10 @@ def reference_phrases(
     kept = round(options.beam_size * options.patience)
     running, finished, lacking, top, longest = [Beam((), (), 0.0)], [], [], -np.inf, options.max_length
     for length in range(1, options.max_length + 1):
-        given = next_log_probs, options, eos_id, prefix, phrases, joins
-        found = [candidate for beam in running for candidate in candidates_of(beam, *given)]
-        found.sort(key=lambda beam: -beam.total)
-        by_bank = sorted_into_banks(found, banks, top, options, phrases)
+        common = next_log_probs, options, eos_id, prefix, phrases, joins
+        results = [candidate for beam in running for candidate in candidates_of(beam, *common)]
+        results.sort(key=lambda beam: -beam.total)
+        by_bank = sorted_into_banks(results, banks, top, options, phrases)
         if by_bank[0] and by_bank[0][0].tokens[-1] == eos_id:
             longest = min(longest, length)
         counted = min(length, longest) if options.length_penalty > 0 else length
@@ -144,7 +144,7 @@ def reference_phrases(
                 if beam in ends:
                     beam.score = beam.total / counted**options.length_penalty
                     (finished if bank == banks - 1 else lacking).append(beam)
-        running.sort(key=found.index)
+        running.sort(key=results.index)
         top = max([top, *(beam.total for beam in finished)])
         finished = sorted(finished, key=lambda beam: -beam.score)[:kept]
         if not running:

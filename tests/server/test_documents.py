@@ -72,7 +72,7 @@ def test_only_files_that_were_made_are_served(live: Live, name: str) -> None:
 
 def test_files_that_cannot_be_translated(serve: Callable[..., Live]) -> None:
     live = serve(file_limit=5000)
-    for answer, status, said in (
+    for answer, status, message in (
         (send(live, "program.exe", b"MZ\x90\x00"), 400, "Invalid request: file format not supported"),
         (send(live, "a.txt", b"\xff\xfe\x00"), 400, "Invalid file:"),
         (send(live, "a.txt", b"x" * 10_000), 413, "the request is larger than"),
@@ -84,7 +84,7 @@ def test_files_that_cannot_be_translated(serve: Callable[..., Live]) -> None:
         ),
     ):
         assert answer.status_code == status
-        assert answer.json()["error"].startswith(said)
+        assert answer.json()["error"].startswith(message)
     none = serve(file_limit=0)
     assert send(none, "a.txt", b"Balo.").status_code == 403
     assert none.client.get("/frontend/settings").json()["supportedFilesFormat"] == []

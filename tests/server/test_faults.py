@@ -26,10 +26,10 @@ def raw(live: Live, data: bytes, patience: float = 60.0) -> bytes:
     place = urlsplit(live.url)
     with socket.create_connection((place.hostname, place.port or 80), patience) as connection:
         connection.sendall(data)
-        found = b""
+        result = b""
         while part := connection.recv(65536):
-            found += part
-        return found
+            result += part
+        return result
 
 
 def post(body: bytes, kind: str = "application/json", length: int | None = None) -> bytes:
@@ -38,7 +38,7 @@ def post(body: bytes, kind: str = "application/json", length: int | None = None)
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "message"),
     [
         (b"", 400, "Invalid request: missing q parameter"),
         (b"{", 400, "Invalid JSON format"),
@@ -52,12 +52,12 @@ def post(body: bytes, kind: str = "application/json", length: int | None = None)
     ],
 )
 def test_bodies_that_cannot_be_read(
-    serve: Callable[..., Live], sentences: list[str], body: bytes, status: int, said: str
+    serve: Callable[..., Live], sentences: list[str], body: bytes, status: int, message: str
 ) -> None:
     live = serve(body_limit=204_800)
     answer = live.client.post("/translate", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
-    assert answer.json()["error"].startswith(said)
+    assert answer.json()["error"].startswith(message)
     assert live.translate(sentences[0]).status_code == 200
 
 
@@ -121,13 +121,13 @@ def test_overload_is_refused_and_answers_stay_the_librarys(
 ) -> None:
     live = serve(queue_limit=8)
     sentences = sentences[:60]
-    wanted = dict(zip(sentences, expected(library, sentences), strict=True))
+    reference = dict(zip(sentences, expected(library, sentences), strict=True))
 
     def ask(number: int) -> int:
         texts = sentences[number % 57 :][:3]
         answer = live.translate(texts)
         if answer.status_code == 200:
-            assert answer.json()["translatedText"] == [wanted[text] for text in texts]
+            assert answer.json()["translatedText"] == [reference[text] for text in texts]
         else:
             assert answer.json() == {"error": "the server is busy; try again later"}
             assert int(answer.headers["retry-after"]) >= 1
@@ -213,16 +213,16 @@ def test_a_fault_of_ours_is_told_without_the_text(
 def test_many_connections_are_held_open(serve: Callable[..., Live], sentences: list[str]) -> None:
     import resource
 
-    wanted = 1000  # here both ends of each are in this process
+    reference = 1000  # here both ends of each are in this process
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2 * wanted + 200:
+    if hard < 2 * reference + 200:
         pytest.skip(f"this process may open {hard} files only")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted + 200), hard))
-    live = serve(max_connections=wanted + 5, header_timeout=60.0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * reference + 200), hard))
+    live = serve(max_connections=reference + 5, header_timeout=60.0)
     place = urlsplit(live.url)
     held = []
     try:
-        for _ in range(wanted):
+        for _ in range(reference):
             held.append(socket.create_connection((place.hostname, place.port or 80), 5))
         assert live.translate(sentences[0]).status_code == 200
         for _ in range(20):

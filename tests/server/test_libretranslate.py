@@ -20,9 +20,9 @@ from sharpbeam.server.protocols.words import sentence_details  # noqa: E402
 
 def test_a_text_and_a_list_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
     texts = sentences[:40]
-    wanted = expected(library, texts)
-    assert live.translate(texts).json() == {"translatedText": wanted}
-    assert [live.translate(text).json()["translatedText"] for text in texts[:5]] == wanted[:5]
+    reference = expected(library, texts)
+    assert live.translate(texts).json() == {"translatedText": reference}
+    assert [live.translate(text).json()["translatedText"] for text in texts[:5]] == reference[:5]
 
 
 def test_forms_are_as_good_as_json(live: Live, sentences: list[str]) -> None:
@@ -45,8 +45,8 @@ def test_lines_and_what_is_no_language_are_kept(live: Live, sentences: list[str]
 
 def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sentences: list[str]) -> None:
     answer = live.translate(sentences[0], alternatives=3).json()
-    (wanted,) = library.translate(sentences[:1], num_hypotheses=4, beam_size=5, max_length=40)
-    assert set(answer["alternatives"]) <= {each.text for each in wanted.hypotheses}
+    (reference,) = library.translate(sentences[:1], num_hypotheses=4, beam_size=5, max_length=40)
+    assert set(answer["alternatives"]) <= {each.text for each in reference.hypotheses}
     assert len(answer["alternatives"]) == 3
     several = live.translate(sentences[:2], alternatives=1).json()
     assert [len(each) for each in several["alternatives"]] == [1, 1]
@@ -54,7 +54,7 @@ def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sen
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"source": "xx", "target": "yy"}, "Invalid request: missing q parameter"),
         ({"q": [], "source": "xx", "target": "yy"}, "Invalid request: missing q parameter"),
@@ -76,9 +76,9 @@ def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sen
         ({"q": "a", "source": 1, "target": "yy"}, "Invalid request: source parameter is not a text"),
     ],
 )
-def test_what_is_wrong_is_said(live: Live, fields: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said(live: Live, fields: dict[str, Any], message: str) -> None:
     answer = live.client.post("/translate", json=fields)
-    assert (answer.status_code, answer.json()) == (400, {"error": said})
+    assert (answer.status_code, answer.json()) == (400, {"error": message})
 
 
 def test_details_are_made_outside_of_the_event_loop(

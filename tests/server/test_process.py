@@ -33,9 +33,9 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
         signal.signal(signal.SIGINT, heard)
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.search(r"http://\S+\d", line)
-    assert found, line
-    return process, found[0]
+    result = re.search(r"http://\S+\d", line)
+    assert result, line
+    return process, result[0]
 
 
 def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
@@ -73,7 +73,7 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nothing"], "there is no model 'nothing'"),
         (["enpt=nothing"], "there is no model 'nothing'"),
@@ -87,13 +87,15 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         ([], "Missing argument 'MODEL...'"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_line(tiny_model: Path, arguments: list[str], said: str) -> None:
-    given = [argument.format(model=tiny_model) for argument in arguments]
+def test_what_cannot_be_served_is_said_in_a_line(tiny_model: Path, arguments: list[str], message: str) -> None:
+    command = [argument.format(model=tiny_model) for argument in arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([*COMMAND, *given], capture_output=True, text=True, timeout=60, env=environment, check=False)
-    assert done.returncode in (1, 2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    completion = subprocess.run(
+        [*COMMAND, *command], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+    assert completion.returncode in (1, 2)
+    assert message in completion.stderr
+    assert "Traceback" not in completion.stderr
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.5])

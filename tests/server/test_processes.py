@@ -89,8 +89,8 @@ def serving(model: Path, *flags: str) -> Iterator[Server]:
 
 def children_of(process: int) -> list[int]:
     """The processes that a process started and that run."""
-    done = subprocess.run(["pgrep", "-P", str(process)], stdout=subprocess.PIPE, check=False)
-    return [int(each) for each in done.stdout.split()]
+    completion = subprocess.run(["pgrep", "-P", str(process)], stdout=subprocess.PIPE, check=False)
+    return [int(each) for each in completion.stdout.split()]
 
 
 def begin_request(url: str) -> socket.socket:
@@ -120,14 +120,14 @@ def server(tiny_model: Path) -> Iterator[Server]:
 def test_every_process_answers_as_the_library_and_one_says_what_all_counted(
     server: Server, library: Translator, sentences: list[str]
 ) -> None:
-    wanted = expected(library, sentences[:16])
+    reference = expected(library, sentences[:16])
     before, clients = server.metric("sharpbeam_sentences_total"), []
     for _ in range(8):
         clients.append(httpx.Client(base_url=server.url, timeout=60))  # which keep their connections
         clients[-1].get("/health")
     for client in clients:
         answer = client.post("/translate", json={"q": sentences[:16], "source": "xx", "target": "yy"})
-        assert answer.json() == {"translatedText": wanted}
+        assert answer.json() == {"translatedText": reference}
     texts = [client.get("/metrics").text for client in clients]
     counted = {line for text in texts for line in text.splitlines() if line.startswith("sharpbeam_sentences_total ")}
     assert len(counted) == 1
@@ -264,10 +264,10 @@ def test_a_process_that_cannot_start_ends_the_server(tiny_model: Path, tmp_path:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     keys = ["--api-keys", str(tmp_path / "missing"), "--processes", "2", "--port", "0"]
     command = [sys.executable, "-m", "sharpbeam", "serve", f"xx-yy={tiny_model}", *keys]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("cannot read the API keys") == 1
-    assert "Traceback" not in done.stderr
+    completion = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert completion.returncode == 1
+    assert completion.stderr.count("cannot read the API keys") == 1
+    assert "Traceback" not in completion.stderr
 
 
 def test_the_number_of_processes_is_chosen_by_threads_models_and_memory() -> None:

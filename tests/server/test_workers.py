@@ -112,8 +112,8 @@ def test_work_that_takes_too_much_is_an_error_and_the_next_has_another_worker(
         assert str(raised.value) == message
         if isinstance(raised.value, Fault):
             assert SECRET not in json.dumps(raised.value.places)
-        done, (job,) = await begin(workers)
-        assert (done, job.text) == (False, "Balo.")
+        completion, (job,) = await begin(workers)
+        assert (completion, job.text) == (False, "Balo.")
 
     run(work)
 
@@ -162,9 +162,9 @@ def library_options() -> Any:
 
 def test_markup_and_long_texts_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
     markup = "".join(f"<p>{text[:-1]} <b>mike</b>.</p>" for text in sentences[:30])
-    wanted = translate_text(library, markup, format="html", max_length=40).content
+    reference = translate_text(library, markup, format="html", max_length=40).content
     answer = live.translate(markup, format="html", alternatives=1, details=True).json()
-    assert answer["translatedText"] == wanted
+    assert answer["translatedText"] == reference
     assert len(answer["details"]) >= 30 and answer["alternatives"][0].count("<p>") == 30
     text = " ".join(sentences)
     assert len(text) > 1000

@@ -22,8 +22,8 @@ def answer(source: str, target: str, order: list[int] | None = None) -> Translat
     rows = [[float(column == place) for column in range(len(left))] + [0.0] for place in order]
     attention = tuple(map(tuple, [*rows, [0.0] * len(left) + [1.0]]))
     tokens = tuple("▁" + word for word in right)
-    found = replace(EMPTY, text=target, tokens=tokens, token_scores=(-0.1,) * (len(right) + 1), attention=attention)
-    return Translation(source, (found,), source_tokens=tuple("▁" + word for word in left))
+    outcome = replace(EMPTY, text=target, tokens=tokens, token_scores=(-0.1,) * (len(right) + 1), attention=attention)
+    return Translation(source, (outcome,), source_tokens=tuple("▁" + word for word in left))
 
 
 def same(source: str) -> Translation:

@@ -85,30 +85,30 @@ class Draw:
         return self.operations.blocks(self.draw)
 
 
-def compare(found: Best, truth: reference.Candidates) -> Outcome:
+def compare(result: Best, truth: reference.Candidates) -> Outcome:
     """Tokens and logits must be the reference's, log-sum-exps near."""
-    logit, token, log_sum = (part.cpu().numpy() for part in (found.logit, found.token, found.log_sum))
+    logit, token, log_sum = (part.cpu().numpy() for part in (result.logit, result.token, result.log_sum))
     same = np.array_equal(token, truth.token) and np.array_equal(logit, truth.logit)
     return Outcome(same, _distance(log_sum, truth.log_sum))
 
 
-def _distance(found: np.ndarray, truth: np.ndarray) -> float:
+def _distance(result: np.ndarray, truth: np.ndarray) -> float:
     with np.errstate(invalid="ignore"):
-        return float(np.max(np.where(found == truth, 0.0, np.abs(found - truth)), initial=0.0))
+        return float(np.max(np.where(result == truth, 0.0, np.abs(result - truth)), initial=0.0))
 
 
 def dense(d: Draw) -> Outcome:
-    found = d.operations.best_tokens(
+    result = d.operations.best_tokens(
         d.on(d.hidden, True), d.on(d.weight, True), d.on(d.bias), d.k, **d.blocks
     )  # fmt: skip
-    return compare(found, reference.best(d.hidden, d.weight, d.bias, d.k))
+    return compare(result, reference.best(d.hidden, d.weight, d.bias, d.k))
 
 
 def nearest(d: Draw) -> Outcome:
     """Cluster choice: the best tokens by C h - |C|^2 / 2 are the nearest centroids."""
     k, bias = min(int(d.draw.choice([1, 3, 5])), d.vocab), -(d.weight**2).sum(1) / 2
-    found = d.operations.best_tokens(d.on(d.hidden, True), d.on(d.weight, True), d.on(bias), k, **d.blocks)
-    return Outcome(np.array_equal(found.token.cpu().numpy(), reference.nearest(d.hidden, d.weight, k)), 0.0)
+    result = d.operations.best_tokens(d.on(d.hidden, True), d.on(d.weight, True), d.on(bias), k, **d.blocks)
+    return Outcome(np.array_equal(result.token.cpu().numpy(), reference.nearest(d.hidden, d.weight, k)), 0.0)
 
 
 def union(d: Draw) -> Outcome:
@@ -121,9 +121,9 @@ def union(d: Draw) -> Outcome:
     truth = reference.union(cluster, token, start)
     if not np.array_equal(listed.index[: int(listed.count)].cpu().numpy(), truth):
         return Outcome(False, 0.0)
-    given = d.on(d.hidden, True), d.on(d.weight, True), d.on(d.bias)
-    found = d.operations.best_tokens(*given, d.k, tokens=listed, **d.blocks)
-    return compare(found, reference.best(d.hidden, d.weight, d.bias, d.k, truth))
+    tensors = d.on(d.hidden, True), d.on(d.weight, True), d.on(d.bias)
+    result = d.operations.best_tokens(*tensors, d.k, tokens=listed, **d.blocks)
+    return compare(result, reference.best(d.hidden, d.weight, d.bias, d.k, truth))
 
 
 def attention(d: Draw) -> Outcome:
@@ -136,7 +136,7 @@ def attention(d: Draw) -> Outcome:
     table = d.draw.integers(0, cells, (lines, most)).astype(np.int32)
     line, length = (d.draw.integers(low, high, rows).astype(np.int32) for low, high in ((0, lines), (1, most + 1)))
     bias = d.values(heads, int(d.draw.integers(1, 20))) if d.draw.random() < 0.5 else None
-    found = d.operations.attend_cells(
+    result = d.operations.attend_cells(
         d.on(query, True), d.on(pool, True), d.on(table), d.on(line), d.on(length), heads, 0.25,
         None if bias is None else d.on(bias), int(length.max()),
     )  # fmt: skip
@@ -147,7 +147,7 @@ def attention(d: Draw) -> Outcome:
         far = length[row] - 1 - np.arange(length[row])
         added = None if bias is None else bias[:, np.minimum(far, bias.shape[1] - 1)]
         truth = reference.attend(query[row].reshape(heads, width), keys[own], values[own], 0.25, added)
-        error = max(error, float(np.abs(found[row].float().cpu().numpy() - truth.ravel()).max()))
+        error = max(error, float(np.abs(result[row].float().cpu().numpy() - truth.ravel()).max()))
     return Outcome(error <= ATTENTION[d.dtype], 0.0)
 
 

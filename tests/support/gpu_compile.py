@@ -53,7 +53,7 @@ def signature(kernel: Any, constants: dict[str, Any], low: str) -> dict[str, str
         if name in NUMBERS:
             return "i32"
         types = {"fp32": FLOATS, low: LOW, "i64": KEYS, "i8": MARKS}
-        return "*" + next((known for known, names in types.items() if name in names), "i32")
+        return "*" + next((type_ for type_, names in types.items() if name in names), "i32")
 
     return {name: kind(name) for name in kernel.arg_names}
 
@@ -90,10 +90,10 @@ def _usage(cubin: bytes) -> dict[str, int]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        said = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:(\d+) STACK:(\d+)", said)
-    assert found is not None, said
-    return {"registers": int(found[1]), "stack": int(found[2])}
+        message = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    result = re.search(r"REG:(\d+) STACK:(\d+)", message)
+    assert result is not None, message
+    return {"registers": int(result[1]), "stack": int(result[2])}
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ def greedy(log_probs, source, eos, most):
 
     `log_probs(source, target)` are those of each word of `target` and of all others in its place, [T, V].
     """
-    found = []
-    while len(found) < most:
-        word = int(log_probs(source, [*found, eos])[-1].argmax())
+    results = []
+    while len(results) < most:
+        word = int(log_probs(source, [*results, eos])[-1].argmax())
         if word == eos:
             break
-        found.append(word)
-    return found
+        results.append(word)
+    return results

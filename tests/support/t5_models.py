@@ -44,10 +44,10 @@ def write_t5(folder: Path, lines: Sequence[str], family: str, seed: int = 1, siz
     symbols = [f"<2{code}>" for code in LANGUAGES] if madlad else []
     spm = train_pieces(list(lines), size, **special, user_defined_symbols=symbols)
     (folder / "spiece.model").write_bytes(spm)
-    said = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0 if madlad else 100} | (
+    text_of_error = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0 if madlad else 100} | (
         {"pad_token": "<s>"} if madlad else {}
     )
-    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    (folder / "tokenizer_config.json").write_text(json.dumps(text_of_error))
     ids = {"pad_token_id": 1, "decoder_start_token_id": 0, "eos_token_id": 2}
     if not madlad:
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1}

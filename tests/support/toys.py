@@ -167,8 +167,8 @@ class GivenScores:
 
     native, reason, whole = None, "it is given by hand", False
 
-    def __init__(self, given: Floats | TopK) -> None:
-        self.given, self.k = given, 0
+    def __init__(self, table: Floats | TopK) -> None:
+        self.given, self.k = table, 0
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         return np.zeros((len(token), 1), np.float32), np.arange(len(token), dtype=np.int32)
@@ -181,6 +181,6 @@ class GivenScores:
         raise AssertionError("only the candidates are needed")
 
 
-def step(search: Search, rows: Rows, given: Floats | TopK) -> StepResult:
+def step(search: Search, rows: Rows, table: Floats | TopK) -> StepResult:
     """One step of `search` with log probabilities [R, V] given by hand; the new states are 0, 1, 2 ..."""
-    return search.step(rows, GivenScores(given))
+    return search.step(rows, GivenScores(table))

@@ -34,8 +34,8 @@ def log_z(model: str, sources: list[str]) -> dict[str, float]:
 def measure(bench: Bench, names: tuple[str, str], beam: int) -> dict[str, Any]:
     """The six settings on one set at one beam: BLEU, merging rate, rows on the beam and rows run; recorded."""
     options = {"models": list(names), "set": bench.name, "sentences": len(bench.sources), "beam_size": beam}
-    if known := record.find("cube_merging", options):
-        return known
+    if earlier := record.find("cube_merging", options):
+        return earlier
     points = {}
     for setting in settings()[:6]:
         point = bench.point(setting, beam)

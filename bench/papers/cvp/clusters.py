@@ -56,8 +56,8 @@ def sweep(
 ) -> dict[str, Any]:
     """One number of centroids, each K, recorded."""
     options = {"model": layer.name, "centroids": centroids, "sentences": len(pairs), "fitted_on": len(layer.fit)}
-    if known := record.find("cvp_clusters", options):
-        return known
+    if earlier := record.find("cvp_clusters", options):
+        return earlier
     points, vocab = {}, len(layer.bias)
     for k, screen in clustered(layer, centroids).items():
         alone = hits(screen, layer.test, vocab)

@@ -41,8 +41,8 @@ TIMED = 60  # sentences whose translation is timed
 def curve(layer: Layer, clusters: int, budgets: Sequence[int], rounds: int = ROUNDS) -> dict[str, Any]:
     """One number of clusters, recorded: L2S and its start at each budget, in NumPy and native."""
     options = {"model": layer.name, "clusters": clusters, "budgets": list(budgets), "fitted_on": len(layer.fit), "k": K}
-    if known := record.find("published_screens", options):
-        return known
+    if earlier := record.find("published_screens", options):
+        return earlier
     start = cluster(layer, "spherical", clusters, near=False)
     contenders = [Contender(BASELINE, {}, FullSoftmaxLayer.build(layer.weight, layer.bias))]
     for budget in budgets:
@@ -67,8 +67,8 @@ def search(
     """Beam search on the published layer (L2S-11), recorded: BLEU and time at beam 1 and 5, against the exact layer."""
     options = {"model": layer.name, "clusters": clusters, "budget": budget, "fitted_on": len(layer.fit)}
     options |= {"sentences": len(pairs), "timed": len(timed)}
-    if known := record.find("published_search", options):
-        return known
+    if earlier := record.find("published_search", options):
+        return earlier
     screen = screen_at(cluster(layer, "l2s", clusters, budget, near=False), budget)
     figures: dict[str, Any] = {}
     with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:

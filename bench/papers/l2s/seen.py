@@ -22,8 +22,8 @@ def seen(layer: Layer, clusters: int, share: float) -> dict[str, Any]:
     """Precision of L2S and its start with sets of SET tokens, fitted on a share of the vectors; recorded."""
     part = replace(layer, fit=layer.fit.first(round(share * len(layer.fit))))
     options = {"model": layer.name, "clusters": clusters, "set": SET, "fitted_on": len(part.fit)}
-    if known := record.find("l2s_seen", options):
-        return known
+    if earlier := record.find("l2s_seen", options):
+        return earlier
     fitted = {method: cluster(part, method, clusters, SET, near=False) for method in ("spherical", "l2s")}
     figures = {method: _precision(layer, one, SET) for method, one in fitted.items()}
     everything = _precision(layer, fitted["l2s"], 0.0)

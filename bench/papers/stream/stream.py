@@ -104,8 +104,8 @@ def measure(
     """One table, recorded; raises DisagreementError."""
     options = {"model": translator.loaded.folder.name, "set": name, "beam_size": beam_size, "rows": rows}
     options |= {"sentences": sentences, "rounds": rounds, "variable": VARIABLE}
-    if known := record.find("stream_memory", options):
-        return known
+    if earlier := record.find("stream_memory", options):
+        return earlier
     sources, references = german_english(data, sentences, SETS[name])
     contenders = {
         strategy: Contender(translator, sources, chosen | {"output_layer": "scan"}, at_once)
@@ -144,8 +144,8 @@ def whole(model: str, data: str, name: str, beam_size: int) -> dict[str, Any]:
     sources, references = german_english(data, 0, SETS[name])
     options = {"model": model, "name": name, "beam_size": beam_size, "sentences": len(sources)}
     options |= {"output_layer": "scan", "variable": VARIABLE}
-    if known := record.find("stream-bleu", options):
-        return known
+    if earlier := record.find("stream-bleu", options):
+        return earlier
     translator = Translator(model, machine=MachineOptions(threads=2))
     bleu = {}
     for strategy, choices in (("FIXED", {}), ("VAR-BATCH", VARIABLE)):  # what the schedules of each answer, too

@@ -157,12 +157,12 @@ def in_order(
     results: Generator[tuple[int, Item], None, None], count: int, progress: Callable[[int], None] | None
 ) -> list[Item]:
     """The `count` results in the order of the inputs; `progress` is called with the number of new ones."""
-    done: dict[int, Item] = {}
+    result_of: dict[int, Item] = {}
     try:
         for index, result in results:
-            done[index] = result
+            result_of[index] = result
             if progress is not None:
                 progress(1)
     finally:
         results.close()
-    return [done[index] for index in range(count)]
+    return [result_of[index] for index in range(count)]

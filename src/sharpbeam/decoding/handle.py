@@ -112,8 +112,8 @@ class Handle(Future[T]):
                         "decode it; add a callback to that request, or wait in another thread."
                     )
                 break
-            done = session._step_all(to_end=end is None and session._pending == 1)
-            session._late += done if session._runner is not None else []
+            handles = session._step_all(to_end=end is None and session._pending == 1)
+            session._late += handles if session._runner is not None else []
         return None if end is None else max(0.0, end - monotonic())
 
     def _end(self, error: BaseException | None = None) -> None:

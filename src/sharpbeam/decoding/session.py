@@ -293,11 +293,11 @@ class Session(Generic[T]):
         self._stepping.add(get_ident())
         try:
             while not self._closed:
-                done = self._step(worker, team)
-                yield from done
+                handles = self._step(worker, team)
+                yield from handles
                 if ended():
                     return
-                if not done and not worker.busy:
+                if not handles and not worker.busy:
                     with self._changed:
                         if not (self._closed or ended() or self.waiting):
                             self._changed.wait()
@@ -306,10 +306,10 @@ class Session(Generic[T]):
 
     def _step(self, worker: Worker, team: AbstractContextManager[None], *, to_end: bool = False) -> list[Handle[T]]:
         """Take one step in each lane; returns the handles that finished."""
-        done: list[Handle[T]] = []
+        handles: list[Handle[T]] = []
         for lane, outcome in worker.step(self._lanes, team, to_end=to_end):
-            done += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
-        return done
+            handles += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
+        return handles
 
     def _worker(self, number: int, workers: int) -> Worker:
         if number >= len(self._workers):
@@ -347,7 +347,7 @@ class Session(Generic[T]):
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
         """Store the hypotheses of finished requests; returns the handles that finished."""
-        done: list[Handle[T]] = []
+        handles: list[Handle[T]] = []
         with self._lock:
             for request, hypotheses in finished:
                 handle = self._handles.pop(request.index, None)
@@ -360,13 +360,13 @@ class Session(Generic[T]):
                 handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
                 if not handle._parts:
                     handle._complete = True
-                    done.append(handle)
-            self._pending -= len(done)
+                    handles.append(handle)
+            self._pending -= len(handles)
             if not self._pending:
                 self._changed.notify_all()
-        for handle in done:
+        for handle in handles:
             handle._end()
-        return done
+        return handles
 
     def _complete(self, lane: Lane, handle: Handle[T], request: Request, beginnings: list[Hypothesis]) -> None:
         """Submit a request to complete each of `beginnings`, as a longer prefix. The lock is held."""

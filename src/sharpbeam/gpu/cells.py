@@ -72,10 +72,10 @@ class Cells:
 
     def check(self, state: Ids) -> None:
         """Raise ValueError unless every handle is of a state that is kept."""
-        known: NDArray[np.bool_] = (state > 0) & (state < len(self))
-        known[known] = self._kept[state[known]]
-        if not known.all():
-            i = int(np.argmin(known))
+        valid: NDArray[np.bool_] = (state > 0) & (state < len(self))
+        valid[valid] = self._kept[state[valid]]
+        if not valid.all():
+            i = int(np.argmin(valid))
             raise ValueError(f"state {i} is {state[i]}; it must be a handle from admit or step that retain has kept.")
 
     def clear(self) -> None:

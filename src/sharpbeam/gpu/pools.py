@@ -76,16 +76,16 @@ class SourcePool:
 
     def put(self, requests: list[int], values: Tensor, lengths: list[int]) -> None:
         """Keep the values [layers, B, S, width] of the first positions of each request."""
-        taken = [[self._free.pop() for _ in range(size)] for size in lengths]
+        blocks = [[self._free.pop() for _ in range(size)] for size in lengths]
         lines = [self._free_lines.pop() for _ in requests]
         names = np.zeros((len(requests), self.table.shape[1]), np.int32)
-        for row, (request, cells, line) in enumerate(zip(requests, taken, lines, strict=True)):
+        for row, (request, cells, line) in enumerate(zip(requests, blocks, lines, strict=True)):
             self.line[request], self._cells[request] = line, cells
             names[row, : len(cells)], self.length[line] = cells, len(cells)
         device = self.values.device
         self.table[torch.tensor(lines, device=device)] = torch.from_numpy(names).to(device)
         there = torch.arange(values.shape[2])[None] < torch.tensor(lengths)[:, None]
-        every = torch.tensor([cell for cells in taken for cell in cells], device=device)
+        every = torch.tensor([cell for cells in blocks for cell in cells], device=device)
         self.values[:, every] = values[:, there.to(device)].to(self.values.dtype)
 
     def lines(self, request: Ids) -> Ids:

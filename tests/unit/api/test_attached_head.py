@@ -117,8 +117,8 @@ def test_settings_of_the_model_and_of_a_given_config_count() -> None:
     with Head.attach(model) as attached:
         model.generate(PROMPTS, max_new_tokens=2, do_sample=False)
         assert attached.stats.head_rows == 0
-        given = transformers.GenerationConfig(repetition_penalty=1.0, num_beams=2, max_new_tokens=2, pad_token_id=0)
-        model.generate(PROMPTS, generation_config=given)
+        settings = transformers.GenerationConfig(repetition_penalty=1.0, num_beams=2, max_new_tokens=2, pad_token_id=0)
+        model.generate(PROMPTS, generation_config=settings)
         assert attached.stats.head_rows > 0
 
 

@@ -21,8 +21,8 @@ from sharpbeam.options.decode import DecodeOptions
 def test_options_given_once_are_those_of_every_call(tiny_model: Path, sentences: list[str]) -> None:
     plain = Translator(tiny_model, threads=1)
     once = Translator(tiny_model, threads=1, output_layer="scan", beam_size=2, max_length=7)
-    wanted = plain.translate(sentences[:5], output_layer="scan", beam_size=2, max_length=7)
-    assert once.translate(sentences[:5]) == wanted != plain.translate(sentences[:5])
+    expected = plain.translate(sentences[:5], output_layer="scan", beam_size=2, max_length=7)
+    assert once.translate(sentences[:5]) == expected != plain.translate(sentences[:5])
     assert once.defaults == DecodeOptions.of(output_layer="scan", beam_size=2, max_length=7)
     longer = once.translate(sentences[:5], max_length=9)
     assert longer == plain.translate(sentences[:5], output_layer="scan", beam_size=2, max_length=9)
@@ -32,7 +32,7 @@ def test_options_given_once_are_those_of_every_call(tiny_model: Path, sentences:
         assert session.options.search == once.defaults.search and session.options.schedule.schedule == "stream"
         handles = session.submit_all(sentences[:5])
         assert len(list(session.run())) == 5
-    assert [handle.result() for handle in handles] == wanted
+    assert [handle.result() for handle in handles] == expected
     with once.session(schedule="batches", beam_size=1) as session:
         assert (session.options.schedule.schedule, session.options.search.beam_size) == ("batches", 1)
 
@@ -48,12 +48,12 @@ def test_methods_of_other_programs_are_told_ours(tiny_model: Path) -> None:
 
 
 def test_a_wrong_default_is_refused_before_the_model_is_read(tmp_path: Path) -> None:
-    for wrong, said in (
+    for wrong, message in (
         ({"beam_sise": 3}, "Did you mean 'beam_size'"),
         ({"beam_size": 0}, "beam_size is 0"),
         ({"num_beams": 3}, "here it is called 'beam_size'"),
     ):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             Translator(tmp_path / "none", **wrong)  # type: ignore[arg-type]
 
 
@@ -81,9 +81,9 @@ def test_a_model_with_fewer_positions_has_a_lower_default_max_length(
 def test_the_identity_of_a_job_says_what_auto_meant(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHARPBEAM_EXACT")
     translator = Translator(tiny_model)
-    found = job_identity(translator.loaded, translator.defaults)
+    outcome = job_identity(translator.loaded, translator.defaults)
     assert translator.defaults.output.output_layer == "auto"
-    assert (found["output_layer"], found["compute_type"]) == ("scan", "int8")
+    assert (outcome["output_layer"], outcome["compute_type"]) == ("scan", "int8")
 
 
 def translate(translator: Translator, texts: list[str]) -> list[str]:
@@ -95,10 +95,10 @@ def test_a_translator_can_be_sent_to_another_process(tiny_model: Path, sentences
     copy = pickle.loads(pickle.dumps(translator))
     assert repr(copy) == repr(translator) == f"Translator('{tiny_model}')"
     assert copy.defaults == translator.defaults and copy.loaded.machine == translator.loaded.machine
-    wanted = translate(translator, sentences[:5])
-    assert translate(copy, sentences[:5]) == wanted
+    expected = translate(translator, sentences[:5])
+    assert translate(copy, sentences[:5]) == expected
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(translate, translator, sentences[:5]).result(timeout=120) == wanted
+        assert pool.submit(translate, translator, sentences[:5]).result(timeout=120) == expected
 
 
 def test_a_session_of_a_model_by_name_needs_no_translator(tiny_model: Path, sentences: list[str]) -> None:

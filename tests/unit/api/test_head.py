@@ -34,13 +34,13 @@ def output() -> tuple[Floats, Floats]:
 @pytest.fixture(scope="module")
 def folder(output: tuple[Floats, Floats], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("head") / "new"
-    said: list[str] = []
+    notes: list[str] = []
     fitted = fit_head(
-        place, *output, bunches(3000, 1), options=OPTIONS, progress=lambda report: said.append(report.note)
+        place, *output, bunches(3000, 1), options=OPTIONS, progress=lambda report: notes.append(report.note)
     )
     assert fitted.reached
     assert fitted.held_out.fidelity >= 0.9
-    assert any("clusters" in line for line in said)
+    assert any("clusters" in line for line in notes)
     return place
 
 
@@ -49,16 +49,16 @@ def test_every_layer_finds_the_best_words_of_fresh_vectors(
     folder: Path, output: tuple[Floats, Floats], output_layer: str
 ) -> None:
     fresh = bunches(200, 2)
-    wanted = ReferenceLayer(*output).topk(fresh, 5)
+    expected = ReferenceLayer(*output).topk(fresh, 5)
     head = Head.load(folder, output_layer)
-    found = head.topk(fresh, 5)
-    share = (found.token == wanted.token).all(axis=1).mean()
+    result = head.topk(fresh, 5)
+    share = (result.token == expected.token).all(axis=1).mean()
     assert share >= (1.0 if output_layer in ("exact", "scan", "preview") else 0.9)
-    off = (found.log_prob - wanted.log_prob)[found.token == wanted.token]
+    off = (result.log_prob - expected.log_prob)[result.token == expected.token]
     assert np.abs(off).max() < {"exact": 1e-5, "scan": 0.02}.get(output_layer, 0.2)
-    one = found.token[:, 0]
+    one = result.token[:, 0]
     assert (head.best(fresh) == one).all()
-    assert np.array_equal(head.log_prob(fresh, one), found.log_prob[:, 0])
+    assert np.array_equal(head.log_prob(fresh, one), result.log_prob[:, 0])
 
 
 def test_screens_read_less_than_all_words(folder: Path) -> None:
@@ -70,9 +70,9 @@ def test_screens_read_less_than_all_words(folder: Path) -> None:
 def test_a_head_without_a_fit_is_the_reference(output: tuple[Floats, Floats]) -> None:
     weight, _ = output
     fresh = bunches(20, 4)
-    wanted = ReferenceLayer(weight, np.zeros(WORDS, np.float32)).topk(fresh, 3)
+    expected = ReferenceLayer(weight, np.zeros(WORDS, np.float32)).topk(fresh, 3)
     for name in ("exact", "scan"):
-        assert np.array_equal(Head(weight, output_layer=name).topk(fresh.tolist(), 3).token, wanted.token)
+        assert np.array_equal(Head(weight, output_layer=name).topk(fresh.tolist(), 3).token, expected.token)
 
 
 def test_texts_are_dealt_whole(output: tuple[Floats, Floats], tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_narrow_vectors_have_a_preview_too(tmp_path: Path, width: int) -> None:
     draw = np.random.default_rng(width)
     weight, hidden = draw.normal(size=(40, width)), draw.normal(size=(700, width))
     fit_head(tmp_path, weight, None, hidden, options=ScreenOptions(method="kmeans", clusters=2, fidelity=0.0))
-    found = Head.load(tmp_path, "preview").topk(hidden[:50], 3)
-    assert np.array_equal(found.token, Head(weight, output_layer="exact").topk(hidden[:50], 3).token)
+    result = Head.load(tmp_path, "preview").topk(hidden[:50], 3)
+    assert np.array_equal(result.token, Head(weight, output_layer="exact").topk(hidden[:50], 3).token)
 
 
 def test_a_screen_for_other_weights_is_refused(folder: Path, tmp_path: Path, output: tuple[Floats, Floats]) -> None:

@@ -54,12 +54,12 @@ def texts(sentences: list[str]) -> list[str]:
     return sentences[:40]
 
 
-def assert_same(found: list[Translation], wanted: list[Translation], exact: bool) -> None:
+def assert_same(outcomes: list[Translation], expected: list[Translation], exact: bool) -> None:
     """Equal, to the last bit where `exact`; the padding of PyTorch's batches may change the last bits."""
-    assert [[h.tokens for h in t.hypotheses] for t in found] == [[h.tokens for h in t.hypotheses] for t in wanted]
+    assert [[h.tokens for h in t.hypotheses] for t in outcomes] == [[h.tokens for h in t.hypotheses] for t in expected]
     if exact:
-        assert found == wanted
-    for t, w in zip(found, wanted, strict=True):
+        assert outcomes == expected
+    for t, w in zip(outcomes, expected, strict=True):
         scores, wanted_scores = ([h.score for h in one.hypotheses] for one in (t, w))
         np.testing.assert_allclose(scores, wanted_scores, rtol=0, atol=TORCH_TOLERANCE)
 
@@ -97,10 +97,10 @@ def test_any_schedule_gives_the_same_bytes(
     stream = {"schedule": schedule, "max_rows": 40, "max_step_rows": 13 if schedule == "stream-longest" else None}
     for search in ({}, {"max_score_margin": 3.0, "early_stopping": "proven"}):
         search |= {"num_hypotheses": 2, "max_length": 20}
-        wanted = native.translate(texts, **search)
+        expected = native.translate(texts, **search)
         for threads in (1, 3):
             translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
-            assert translator.translate(texts[::-1], **search, **stream)[::-1] == wanted
+            assert translator.translate(texts[::-1], **search, **stream)[::-1] == expected
             assert translator.work.requests == len([text for text in texts if text.strip()])
             assert translator.work.expansions >= translator.work.steps > 0
 
@@ -132,20 +132,20 @@ def test_a_saved_model_says_the_same(native: Translator, tiny_model: Path, tmp_p
 
 def test_search_score_is_forced_score(translator: Translator, texts: list[str]) -> None:
     parts = translator.loaded
-    found = translator.translate(texts, length_penalty=0.7, **OPTIONS)
+    outcomes = translator.translate(texts, length_penalty=0.7, **OPTIONS)
     requests = requests_of(parts, texts, None, DecodeOptions())
     ids = {parts.target.piece(i): i for i in range(len(parts.target))}
     targets = {}
-    for index, translation in enumerate(found):
+    for index, translation in enumerate(outcomes):
         tokens = [ids[piece] for piece in translation.tokens]
         eos = [parts.model.eos_id] * (len(translation.token_scores) - len(tokens))
         targets[index] = np.array([*tokens, *eos], np.int32)
     queue = RequestQueue(requests, 60)
     tolerance = 0.0 if type(parts.model).__name__ == "NativeModel" else TORCH_TOLERANCE
     for index, log_probs in force(parts.model.open(), parts.exact, targets, parts.model.bos_id, queue):
-        np.testing.assert_allclose(log_probs, found[index].token_scores, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(log_probs, outcomes[index].token_scores, rtol=0, atol=tolerance)
         score = sum(log_probs.tolist()) / len(log_probs) ** 0.7
-        assert score == pytest.approx(found[index].score, rel=1e-12, abs=tolerance)
+        assert score == pytest.approx(outcomes[index].score, rel=1e-12, abs=tolerance)
 
 
 def test_score_of_given_texts(native: Translator, texts: list[str]) -> None:
@@ -171,17 +171,17 @@ def test_empty_texts_do_not_touch_the_model(tiny_model: Path, threads: int) -> N
 
     translator = Translator(tiny_model, machine=MachineOptions(threads=threads))
     translator.loaded = replace(translator.loaded, model=Untouched())
-    found = translator.translate(["", "   ", "\t", "\u3000"])
-    assert [(t.text, t.tokens, t.truncated) for t in found] == [("", (), False)] * 4
+    outcomes = translator.translate(["", "   ", "\t", "\u3000"])
+    assert [(t.text, t.tokens, t.truncated) for t in outcomes] == [("", (), False)] * 4
     assert translator.translate([]) == []
     assert translator.score([], []) == []
 
 
 def test_empty_lines_keep_their_place(native: Translator, texts: list[str]) -> None:
     mixed = ["", texts[0], " ", texts[1], ""]
-    found = native.translate(mixed, **OPTIONS)
-    wanted = native.translate(texts[:2], **OPTIONS)
-    assert [t.text for t in found] == ["", wanted[0].text, "", wanted[1].text, ""]
+    outcomes = native.translate(mixed, **OPTIONS)
+    expected = native.translate(texts[:2], **OPTIONS)
+    assert [t.text for t in outcomes] == ["", expected[0].text, "", expected[1].text, ""]
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\x01\x02\x7f", "\ufffd", "漢字 🙂", "\u200b", "ba " * 7000, "x" * 20_000])
@@ -223,8 +223,8 @@ def test_options_are_checked_before_any_work(native: Translator) -> None:
 
 
 def test_lengths_are_kept(native: Translator, texts: list[str]) -> None:
-    found = native.translate(texts, min_length=4, max_length=6, batch_tokens=60)
-    lengths = {(len(t.tokens), len(t.token_scores)) for t in found}
+    outcomes = native.translate(texts, min_length=4, max_length=6, batch_tokens=60)
+    lengths = {(len(t.tokens), len(t.token_scores)) for t in outcomes}
     assert lengths <= {(4, 5), (5, 6), (6, 6)}
     assert (6, 6) in lengths  # max_length was reached, without eos
 
@@ -244,7 +244,7 @@ def test_stopping_early_leaves_no_thread(tiny_model: Path, texts: list[str], thr
     assert translation.source == texts[index]
     results.close()
 
-    def interrupt(done: int) -> None:
+    def interrupt(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -323,16 +323,16 @@ def test_special_ids_must_be_those_of_the_vocabulary(tiny_model: Path, tmp_path:
 
 def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> None:
     named = Translator(tiny_model, threads=1, compute_type="int8")
-    wanted = Translator(tiny_model, machine=MachineOptions(threads=1, compute_type="int8"))
-    assert named.translate(texts[:3]) == wanted.translate(texts[:3])
-    for options, said in (
+    expected = Translator(tiny_model, machine=MachineOptions(threads=1, compute_type="int8"))
+    assert named.translate(texts[:3]) == expected.translate(texts[:3])
+    for options, message in (
         ({"compute": "int8"}, "unknown option 'compute'. Did you mean 'compute_type'"),
         ({"threads": -1}, "threads is -1"),
         ({"threads": "two"}, "threads is 'two'; it must be a whole number"),
         ({"machine": 3}, "machine is 3; it must be MachineOptions"),
         ({"machine": MachineOptions(), "threads": 2}, "left out if its options are given by name: threads"),
     ):
-        with pytest.raises(OptionError, match=re.escape(said)):
+        with pytest.raises(OptionError, match=re.escape(message)):
             Translator(tiny_model, **options)  # type: ignore[arg-type]
 
 

@@ -80,10 +80,10 @@ def test_user_code_type_checks(findings: list[str]) -> None:
 
 
 def test_a_misspelled_option_is_a_type_error(findings: list[str]) -> None:
-    found = "\n".join(findings)
-    assert 'bad.py:4: error: Unexpected keyword argument "beam_sise"' in found
-    assert 'bad.py:5: error: Unexpected keyword argument "thread"' in found
-    assert "bad.py:6: error: Argument" in found
+    result = "\n".join(findings)
+    assert 'bad.py:4: error: Unexpected keyword argument "beam_sise"' in result
+    assert 'bad.py:5: error: Unexpected keyword argument "thread"' in result
+    assert "bad.py:6: error: Argument" in result
 
 
 def test_the_package_lists_its_public_names() -> None:

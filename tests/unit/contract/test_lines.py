@@ -65,14 +65,14 @@ WILD = (twice, nothing, garbage)
 
 
 def test_sentences_are_decoded_one_by_one_and_their_spaces_stay() -> None:
-    asked: list[str] = []
+    texts: list[str] = []
 
     def decode(source: str) -> Translation:
-        asked.append(source)
+        texts.append(source)
         return translate(source)
 
     assert line("  One two.  Three four?\tFive! ", decode) == "  Onex twox.  Threex fourx?\tFivex! "
-    assert asked == ["One two.", "Three four?", "Five!"]
+    assert texts == ["One two.", "Three four?", "Five!"]
 
 
 def test_bullets_numbers_and_emoji_keep_their_places() -> None:
@@ -112,10 +112,10 @@ def test_no_decoder_loses_or_repeats_a_span(decode: Decoder) -> None:
 
 def test_what_has_no_place_is_appended_and_copies_are_removed() -> None:
     text = "Put %s here, %s there, {n} too."
-    found = with_spans(text, answer(text, "Ponha %s aqui %s ali %s fim.").hypotheses[0], find_spans(text))
-    assert found.text == "Ponha %s aqui %s ali  fim. {n}"
-    assert found.tokens[-1] == "▁{n}"
-    assert len(found.token_scores) == len(found.tokens) + 1
+    result = with_spans(text, answer(text, "Ponha %s aqui %s ali %s fim.").hypotheses[0], find_spans(text))
+    assert result.text == "Ponha %s aqui %s ali  fim. {n}"
+    assert result.tokens[-1] == "▁{n}"
+    assert len(result.token_scores) == len(result.tokens) + 1
 
 
 def test_flags_are_those_of_sentences() -> None:
@@ -131,29 +131,29 @@ def test_flags_are_those_of_sentences() -> None:
 
 def test_a_protected_word_may_be_there_again() -> None:
     text = "Ana saw her."
-    found = run(line_steps(text, Contract(pattern=re.compile("Ana"))), lambda source: answer(source, "Ana viu Ana."))
-    assert found.text.count("Ana") >= 1
+    result = run(line_steps(text, Contract(pattern=re.compile("Ana"))), lambda source: answer(source, "Ana viu Ana."))
+    assert result.text.count("Ana") >= 1
 
 
 def test_a_span_is_a_token_with_its_attention() -> None:
     for source, column in (("Open https://x.y now.", 1), ("Then go to https://x.y now.", 5)):
-        found = run(line_steps(source, Contract()), translate)
-        at = found.tokens.index("▁https://x.y")
-        assert found.attention is not None
-        assert found.attention[at].index(1.0) == column  # of the source, or of none
-        assert len(found.token_scores) == len(found.tokens) + 1
-        assert all(len(row) == len(found.source_tokens) + 1 for row in found.attention)
+        result = run(line_steps(source, Contract()), translate)
+        at = result.tokens.index("▁https://x.y")
+        assert result.attention is not None
+        assert result.attention[at].index(1.0) == column  # of the source, or of none
+        assert len(result.token_scores) == len(result.tokens) + 1
+        assert all(len(row) == len(result.source_tokens) + 1 for row in result.attention)
 
 
 def test_a_copied_soft_span_is_left_to_the_model() -> None:
-    asked: list[str] = []
+    texts: list[str] = []
 
     def decode(source: str) -> Translation:
-        asked.append(source)
+        texts.append(source)
         return answer(source, source)
 
     assert line("My iPhone is old.", decode) == "My iPhone is old."
-    assert asked == ["My iPhone is old."]
+    assert texts == ["My iPhone is old."]
 
 
 def test_texts_inside_of_messages_are_translated() -> None:
@@ -162,11 +162,11 @@ def test_texts_inside_of_messages_are_translated() -> None:
 
 
 def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> None:
-    found = run(line_steps("One two. Three.", Contract(penalty=1.0)), translate)
-    assert found.tokens == ("▁Onex", "▁twox.", "▁Threex.")
-    assert found.token_scores == pytest.approx((-0.1, -0.2, -0.1, -0.1))
-    assert len(found.attention) == 4  # type: ignore[arg-type]
-    assert found.alignment == ((0, 0), (1, 1), (2, 2))
+    result = run(line_steps("One two. Three.", Contract(penalty=1.0)), translate)
+    assert result.tokens == ("▁Onex", "▁twox.", "▁Threex.")
+    assert result.token_scores == pytest.approx((-0.1, -0.2, -0.1, -0.1))
+    assert len(result.attention) == 4  # type: ignore[arg-type]
+    assert result.alignment == ((0, 0), (1, 1), (2, 2))
 
 
 @pytest.mark.parametrize("text", ["", " ", "One more.", "“Well,” he said; it's fine!", "Ele não foi daqui…"])

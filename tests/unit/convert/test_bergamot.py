@@ -99,11 +99,11 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     assert read_facts(tmp_path / "ours").decoding == {"beam_size": 2, "length_penalty": 0.5, "max_length_factor": 2.5}
     translator = Translator(tmp_path / "ours", machine=MachineOptions())
     text, length = demo_sentences()[0], {"max_length": 9}
-    own, given, other = (
+    own, shipped, other = (
         [one.log_prob for one in translator.translate([text], raw=True, **length, **options)[0].hypotheses]
         for options in ({}, {"beam_size": 2, "length_penalty": 0.5}, {"beam_size": 5, "num_hypotheses": 3})
     )
-    assert own == given and len(other) == 3
+    assert own == shipped and len(other) == 3
     vocabulary = translator.loaded.source
     allowed = model.shortlist.tokens(np.array(vocabulary.encode(text), np.int32)).tolist()
     result = translator.translate([text], raw=True, output_layer="shortlist", **length)[0].hypotheses[0]

@@ -18,14 +18,14 @@ from sharpbeam.storage.model_folder import read_config, read_tensors, weight_typ
 )
 def test_matrices_are_stored_as_asked(tmp_path, quantization, types):
     path = save(tmp_path / "marian")
-    done = convert_model(path, tmp_path / "ours", quantization=quantization)
-    assert done.folder == tmp_path / "ours" and "2+2 layers of width 16" in done.summary
-    assert weight_types(done.folder) == types
-    result, expected = read_tensors(done.folder, read_config(done.folder)), read_model(str(path)).tensors
+    conversion = convert_model(path, tmp_path / "ours", quantization=quantization)
+    assert conversion.folder == tmp_path / "ours" and "2+2 layers of width 16" in conversion.summary
+    assert weight_types(conversion.folder) == types
+    result, expected = read_tensors(conversion.folder, read_config(conversion.folder)), read_model(str(path)).tensors
     for name, tensor in expected.items():
         step = np.abs(tensor).max(axis=-1, keepdims=True) / 127 if quantization == "int8" and tensor.ndim == 2 else 0.0
         assert (np.abs(result[name] - tensor) <= 0.501 * step).all(), name
-    assert Translator(done.folder).translate(["Guten Morgen."], raw=True, max_length=4)[0].text is not None
+    assert Translator(conversion.folder).translate(["Guten Morgen."], raw=True, max_length=4)[0].text is not None
 
 
 def test_what_was_quantized_can_be_widened(tmp_path):

@@ -145,8 +145,8 @@ def test_languages_are_found(nllb, tmp_path):
     pieces = [["deu_Latn", *map(ours.loaded.source.piece, ours.loaded.source.encode(text)), "</s>"] for text in TEXTS]
     options = {"beam_size": 1, "max_decoding_length": 12, "min_decoding_length": 0}
     result = theirs.translate_batch(pieces, target_prefix=[["fra_Latn"]] * len(TEXTS), **options)
-    asked = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
-    for answer, expected in zip(ours.translate(TEXTS, raw=True, **asked), result, strict=True):
+    settings = {"source_language": "deu_Latn", "target_language": "fra_Latn", "beam_size": 1, "max_length": 12}
+    for answer, expected in zip(ours.translate(TEXTS, raw=True, **settings), result, strict=True):
         assert list(answer.hypotheses[0].tokens) == expected.hypotheses[0]
 
 

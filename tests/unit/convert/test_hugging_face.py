@@ -91,8 +91,8 @@ def test_tokens_and_scores_are_those_of_generate(ours, theirs, beam, penalty, ea
     options = {"length_penalty": penalty, "early_stopping": early}
     answers = ours.translate(TEXTS, raw=True, beam_size=beam, max_length=20, min_length=2, **options)
     for text, answer in zip(TEXTS, answers, strict=True):
-        asked = options if beam > 1 else {}
-        expected, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **asked)
+        settings = options if beam > 1 else {}
+        expected, score = generated(*theirs, text, num_beams=beam, max_new_tokens=20, min_new_tokens=2, **settings)
         assert [ours.loaded.target.piece(i) for i in expected] == list(answer.hypotheses[0].tokens), text
         if score is not None:  # of hundreds, as a penalty below 0 makes them, float32 knows seven digits only
             assert score == pytest.approx(answer.score, rel=1e-6, abs=CLOSE)
@@ -129,9 +129,15 @@ def test_a_forced_prefix_is_that_of_generate(ours, theirs):
             TEXTS, raw=True, beam_size=beam, target_prefix="time is", max_length=20, length_penalty=0.0
         )
         for text, answer in zip(TEXTS, answers, strict=True):
-            asked = {"length_penalty": 0.0} if beam > 1 else {}
+            settings = {"length_penalty": 0.0} if beam > 1 else {}
             expected, score = generated(
-                tokenizer, model, text, num_beams=beam, max_new_tokens=20 - len(ids), decoder_input_ids=start, **asked
+                tokenizer,
+                model,
+                text,
+                num_beams=beam,
+                max_new_tokens=20 - len(ids),
+                decoder_input_ids=start,
+                **settings,
             )
             assert [ours.loaded.target.piece(i) for i in expected] == list(answer.hypotheses[0].tokens)
             assert score is None or abs(score - answer.score) < CLOSE
@@ -349,11 +355,11 @@ def test_its_own_search_options_are_the_defaults(marian, tmp_path, where):
     facts = json.loads((folder / where).read_text())
     (folder / where).write_text(json.dumps(facts | own))
     ours = convert(folder, tmp_path / "ours")
-    given = {"beam_size": 2, "length_penalty": 0.5, "max_length": 7, "min_length": 2, "early_stopping": "true"}
-    assert ours.defaults == DecodeOptions().changed(**given)
+    own = {"beam_size": 2, "length_penalty": 0.5, "max_length": 7, "min_length": 2, "early_stopping": "true"}
+    assert ours.defaults == DecodeOptions().changed(**own)
     one, other = (
         ours.translate(TEXTS, raw=True),
-        convert(marian, tmp_path / "plain").translate(TEXTS, raw=True, **given),
+        convert(marian, tmp_path / "plain").translate(TEXTS, raw=True, **own),
     )
     assert [(a.hypotheses[0].tokens, a.hypotheses[0].score) for a in one] == [
         (b.hypotheses[0].tokens, b.hypotheses[0].score) for b in other

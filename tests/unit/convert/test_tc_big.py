@@ -33,11 +33,11 @@ def test_tokens_are_those_of_generate(tc_big: tuple[Path, Any], beam: int) -> No
     assert (search.beam_size, search.max_length, search.early_stopping, search.forced_eos) == (4, 15, "true", True)
     assert result.config.tied_output and ours.loaded.model.eos_id == 51
     shared = result.source is result.target or len(result.source) == len(result.target)
-    asked: dict[str, Any] = {"target_language": "eng"} if shared else {}
+    settings: dict[str, Any] = {"target_language": "eng"} if shared else {}
     # With two vocabularies a text has its tag itself.
     texts = TEXTS if shared else [f">>eng<< {text}" for text in TEXTS]
-    asked |= {"early_stopping": "true" if beam > 1 else "false", "no_repeat_ngram_size": 2}
-    answers = ours.translate(texts, raw=True, beam_size=beam, **asked)
+    settings |= {"early_stopping": "true" if beam > 1 else "false", "no_repeat_ngram_size": 2}
+    answers = ours.translate(texts, raw=True, beam_size=beam, **settings)
     assert len({answer.tokens for answer in answers}) > 4
     for text, answer in zip(TEXTS, answers, strict=True):
         ids = [0, *ours.loaded.source.encode(text), 51]

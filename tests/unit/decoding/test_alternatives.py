@@ -49,12 +49,12 @@ def reference(log_probs, options: SearchOptions, prefix: tuple[int, ...]) -> lis
     words = continuations(Beam(prefix, (0.0,) * len(prefix), 0.0), log_probs, no_eos, EOS, ())[: options.num_hypotheses]
     lowest = options.min_alternative_expansion_prob
     words = [w for i, w in enumerate(words) if i == 0 or np.exp(w.log_probs[-1]) >= lowest]
-    found = []
+    outcomes = []
     one = options.for_one_answer()
     for word in words:
         (best,) = reference_search(log_probs, one, EOS, word.tokens, last=word.log_probs[-1])
-        found.append((tuple(token for token in best.tokens if token != EOS), best.total, best.score))
-    return found
+        outcomes.append((tuple(token for token in best.tokens if token != EOS), best.total, best.score))
+    return outcomes
 
 
 @settings(max_examples=30, deadline=None)
@@ -78,15 +78,15 @@ def test_equals_the_reference(seed, answers, beam_size, schedule, lowest, ngram)
         max_length=7,
     )
     requests = [r for r in with_prefixes(toy_requests(7, seed), seed, 6) if len(r.source) > 1]
-    found = run(model, output_layer, random.Random(seed).sample(requests, len(requests)), options, schedule)
-    assert len(found) == len(requests)
+    outcomes = run(model, output_layer, random.Random(seed).sample(requests, len(requests)), options, schedule)
+    assert len(outcomes) == len(requests)
     for request in requests:
         prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
-        wanted = reference(toy_log_probs(model, output_layer, request), options, prefix)
-        assert [ids(h) for h in found[request.index]] == [tokens for tokens, _, _ in wanted]
-        for hypothesis, (_, log_prob, score) in zip(found[request.index], wanted, strict=True):
+        expected = reference(toy_log_probs(model, output_layer, request), options, prefix)
+        assert [ids(h) for h in outcomes[request.index]] == [tokens for tokens, _, _ in expected]
+        for hypothesis, (_, log_prob, score) in zip(outcomes[request.index], expected, strict=True):
             assert hypothesis.log_prob == pytest.approx(log_prob) and hypothesis.score == pytest.approx(score)
-        at = [ids(hypothesis)[len(prefix)] for hypothesis in found[request.index]]
+        at = [ids(hypothesis)[len(prefix)] for hypothesis in outcomes[request.index]]
         assert len(set(at)) == len(at)
 
 
@@ -104,12 +104,12 @@ def test_translator_says_the_same_however_it_is_asked(tiny_model, sentences: lis
     texts = [*sentences[:8], ""]
     options = {"return_alternatives": True, "num_hypotheses": 7, "max_length": 12}
     translator = Translator(tiny_model)
-    wanted = translator.translate(texts, target_prefix="Bade", **options)
-    assert [len(translation.hypotheses) for translation in wanted] == [7] * 8 + [1]
-    assert len({hypothesis.text for hypothesis in wanted[0].hypotheses}) == 7
+    expected = translator.translate(texts, target_prefix="Bade", **options)
+    assert [len(translation.hypotheses) for translation in expected] == [7] * 8 + [1]
+    assert len({hypothesis.text for hypothesis in expected[0].hypotheses}) == 7
     threads = Translator(tiny_model, machine=MachineOptions(threads=3))
-    found = threads.translate(texts[::-1], target_prefix="Bade", schedule="stream", max_rows=9, **options)
-    assert found[::-1] == wanted
+    outcomes = threads.translate(texts[::-1], target_prefix="Bade", schedule="stream", max_rows=9, **options)
+    assert outcomes[::-1] == expected
     sampled = translator.translate(texts, sampling=True, seed=3, **options)
     assert sampled[1:2] == translator.translate(texts[1:2], sampling=True, seed=3, **options)
 
@@ -126,5 +126,5 @@ def test_wrong_values_are_named(values: dict) -> None:
 def test_alternatives_of_the_longest_answers(tiny_model, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     options = {"return_alternatives": True, "num_hypotheses": 2, "max_length": LONGEST}
-    (found,) = translator.translate(sentences[:1], target_prefix="Bade", early_stopping=True, **options)
-    assert len({answer.text for answer in found.hypotheses}) == 2
+    (outcomes,) = translator.translate(sentences[:1], target_prefix="Bade", early_stopping=True, **options)
+    assert len({answer.text for answer in outcomes.hypotheses}) == 2

@@ -31,11 +31,11 @@ def test_one_row_for_each_token_and_nothing_else_changes(tiny_model, sentences: 
     translator = Translator(tiny_model)
     plain = translator.translate(texts, **OPTIONS)
     assert all(h.attention is h.alignment is None for t in plain for h in t.hypotheses) and plain[0].attention is None
-    found = translator.translate(texts, return_attention=True, **OPTIONS)
-    assert without(found) == plain
-    assert found[40].attention == found[40].alignment == found[40].source_tokens == ()
+    answers = translator.translate(texts, return_attention=True, **OPTIONS)
+    assert without(answers) == plain
+    assert answers[40].attention == answers[40].alignment == answers[40].source_tokens == ()
     ended = set()
-    for text, translation in zip(texts, found, strict=True):
+    for text, translation in zip(texts, answers, strict=True):
         assert "".join(translation.source_tokens).replace("▁", " ").strip() == text
         for h in translation.hypotheses:
             ended.add(len(h.token_scores) - len(h.tokens))
@@ -47,13 +47,13 @@ def test_one_row_for_each_token_and_nothing_else_changes(tiny_model, sentences: 
 
 def test_it_is_the_attention_of_the_model_after_these_tokens(tiny_model, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
-    (found,) = translator.translate(sentences[:1], return_attention=True, max_length=12)
+    (answers,) = translator.translate(sentences[:1], return_attention=True, max_length=12)
     model, source = translator.loaded.model, translator.loaded.source
-    (given,) = encode_texts(translator.loaded, sentences[:1], None, DecodeOptions())
-    run, request = translator.loaded.open_attending(), given.request
+    (encoded,) = encode_texts(translator.loaded, sentences[:1], None, DecodeOptions())
+    run, request = translator.loaded.open_attending(), encoded.request
     state, token = run.admit([request]), model.bos_id
     pieces = {source.piece(i): i for i in range(200)}
-    for row, following in zip(found.attention, [*found.tokens, None], strict=False):
+    for row, following in zip(answers.attention, [*answers.tokens, None], strict=False):
         weights, state = run.attend(np.zeros(1, np.int32), state, np.array([token], np.int32))
         assert row == tuple(weights[0].tolist())
         token = pieces[following] if following is not None else model.eos_id
@@ -73,12 +73,12 @@ def test_it_is_the_attention_of_the_model_after_these_tokens(tiny_model, sentenc
 def test_the_same_in_any_batch_order_schedule_and_number_of_threads(tiny_model, sentences, how) -> None:
     texts, options = sentences[:40], {**OPTIONS, "return_attention": True, **how}
     translator = Translator(tiny_model)
-    wanted = translator.translate(texts, **options)
-    assert all(len(h.attention) == len(h.token_scores) for t in wanted for h in t.hypotheses)
-    assert translator.translate(texts[3:4], **options)[0] == wanted[3]
+    expected = translator.translate(texts, **options)
+    assert all(len(h.attention) == len(h.token_scores) for t in expected for h in t.hypotheses)
+    assert translator.translate(texts[3:4], **options)[0] == expected[3]
     threads = Translator(tiny_model, machine=MachineOptions(threads=3))
-    assert threads.translate(texts, schedule="stream", max_rows=30, **options) == wanted
-    assert threads.translate(texts[::-1], batch_tokens=60, **options)[::-1] == wanted
+    assert threads.translate(texts, schedule="stream", max_rows=30, **options) == expected
+    assert threads.translate(texts[::-1], batch_tokens=60, **options)[::-1] == expected
 
 
 def test_pytorch_says_the_same(tiny_model, sentences: list[str]) -> None:

@@ -13,8 +13,8 @@ from sharpbeam.decoding.attention import LEAST, coverage
 
 def test_it_is_the_sum_over_the_words_of_the_source() -> None:
     attention = np.array([[0.5, 0.25, 0.0, 0.25], [0.9, 0.05, 0.0, 0.05]], np.float32)
-    wanted = np.log(1.0) + np.log(np.float64(np.float32(0.25)) + np.float64(np.float32(0.05))) + np.log(LEAST)
-    assert coverage(attention) == pytest.approx(wanted, rel=1e-12)
+    expected = np.log(1.0) + np.log(np.float64(np.float32(0.25)) + np.float64(np.float32(0.05))) + np.log(LEAST)
+    assert coverage(attention) == pytest.approx(expected, rel=1e-12)
     assert coverage(np.ones((3, 4), np.float32)) == 0.0
     assert coverage(np.ones((1, 1), np.float32)) == 0.0  # nothing but the end of the source
 
@@ -27,31 +27,31 @@ def test_the_finished_hypotheses_are_ranked_anew(tiny_model, sentences: list[str
     translator, texts = Translator(tiny_model), sentences[:20]
     options = options | {"beam_size": 4, "max_length": 12}
     everything = translator.translate(texts, num_hypotheses=4, return_attention=True, **options)
-    found = translator.translate(texts, num_hypotheses=2, coverage_penalty=beta, **options)
+    results = translator.translate(texts, num_hypotheses=2, coverage_penalty=beta, **options)
     moved = 0
-    for all_, best in zip(everything, found, strict=True):
+    for all_, best in zip(everything, results, strict=True):
         scored = [
             replace(h, score=h.score + beta * coverage(np.array(h.attention, np.float32))) for h in all_.hypotheses
         ]
-        wanted = sorted(scored, key=lambda h: -h.score)[:2]
-        assert best.hypotheses == tuple(replace(h, attention=None) for h in wanted)
-        moved += all_.hypotheses[0].tokens != wanted[0].tokens
+        expected = sorted(scored, key=lambda h: -h.score)[:2]
+        assert best.hypotheses == tuple(replace(h, attention=None) for h in expected)
+        moved += all_.hypotheses[0].tokens != expected[0].tokens
     assert moved > 0 or beta < 1
     streamed = translator.translate(texts, num_hypotheses=2, coverage_penalty=beta, schedule="stream", **options)
-    assert streamed == found
+    assert streamed == results
     shown = translator.translate(texts[:1], coverage_penalty=beta, return_attention=True, **options)
-    assert replace(shown[0].hypotheses[0], attention=None) == found[0].hypotheses[0]
+    assert replace(shown[0].hypotheses[0], attention=None) == results[0].hypotheses[0]
     assert shown[0].attention
 
 
 def test_what_it_cannot_go_with_is_refused_at_once(tiny_model) -> None:
     translator = Translator(tiny_model)
-    for options, said in (
+    for options, message in (
         ({"beam_size": 1}, "0 with beam_size 1"),
         ({"sampling": True}, "left at 0.0 with sampling"),
         ({"coverage_penalty": -1.0}, "between 0"),
     ):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             translator.translate_iter(["ein Haus"], **{"coverage_penalty": 0.2} | options)
     with pytest.raises(OptionError, match="coverage penalty"):
         translator.trace("ein Haus", coverage_penalty=0.2)

@@ -62,12 +62,12 @@ def some(request: pytest.FixtureRequest, members: tuple[Path, ...]) -> tuple[Pat
 
 def log_probs(translator: Translator, text: str, target: str) -> Floats:
     """Log probabilities of a single model at every position of a target [T + 1, V], in float64."""
-    (asked,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
+    (encoded,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
     model = translator.loaded.model
     tokens = np.array([*translator.loaded.target.encode(target), model.eos_id], np.int32)
-    run, (given, length) = model.open(), padded([tokens], model.bos_id)
-    state, index = run.admit([asked.request]), np.array([0], np.int32)
-    hidden = [h for _, _, h in feed(run.step, run.retain, index, state, given, length, model.bos_id)]
+    run, (padded_tokens, length) = model.open(), padded([tokens], model.bos_id)
+    state, index = run.admit([encoded.request]), np.array([0], np.int32)
+    hidden = [h for _, _, h in feed(run.step, run.retain, index, state, padded_tokens, length, model.bos_id)]
     logits = reference.gemm(np.concatenate(hidden), *model.output())
     return logits - reference.log_sum_exp(logits)
 

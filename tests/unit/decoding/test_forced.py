@@ -58,12 +58,13 @@ def folder(request: pytest.FixtureRequest, tiny_model: Path, tmp_path_factory: p
     return made
 
 
-def forced(translator: Translator, found: dict[int, Any], texts: list[str], choices: DecodeOptions) -> dict[int, Any]:
+def forced(translator: Translator, results: dict[int, Any], texts: list[str], choices: DecodeOptions) -> dict[int, Any]:
     """Log probabilities of the tokens of `found`, eos where a hypothesis ended."""
     eos = translator.loaded.model.eos_id
     requests = [g.request for g in encode_texts(translator.loaded, texts, None, choices) if g.request is not None]
     targets = {
-        i: np.array([*h.tokens, *[eos] * (len(h.token_log_probs) - len(h.tokens))], np.int32) for i, h in found.items()
+        i: np.array([*h.tokens, *[eos] * (len(h.token_log_probs) - len(h.tokens))], np.int32)
+        for i, h in results.items()
     }
     return {i: tuple(v.tolist()) for i, v in force_all(translator.loaded, requests, targets, choices).items()}
 
@@ -78,9 +79,9 @@ def test_search_score_is_forced_score(folder: Path, sentences: list[str], comput
         for shortcuts in ({}, SHORTCUTS) if architecture == "recurrent" else ({},):
             machine = MachineOptions(threads=1, isa=isa, compute_type=compute_type, **shortcuts)
             translator = Translator(folder, machine=machine)
-            found = hypotheses(translator, texts, DecodeOptions.of(**beam))
+            results = hypotheses(translator, texts, DecodeOptions.of(**beam))
             for rank in range(2):
-                searched = {i: hypotheses[rank] for i, hypotheses in found.items()}
+                searched = {i: hypotheses[rank] for i, hypotheses in results.items()}
                 scores = {i: h.token_log_probs for i, h in searched.items()}
                 assert forced(translator, searched, texts, choices) == scores
                 if rank == 0 and not shortcuts:
@@ -97,10 +98,12 @@ def test_score_gives_a_translation_the_score_that_it_was_found_with(
     folder: Path, sentences: list[str], compute_type: Any
 ) -> None:
     translator = Translator(folder, machine=MachineOptions(threads=1, compute_type=compute_type))
-    found = translator.translate(sentences[:40], beam_size=4, max_length=20)
+    results = translator.translate(sentences[:40], beam_size=4, max_length=20)
     cut = translator.loaded.target
     alike = [
-        t for t in found if [*map(cut.piece, cut.encode(t.text))] == [*t.tokens] and len(t.token_scores) > len(t.tokens)
+        t
+        for t in results
+        if [*map(cut.piece, cut.encode(t.text))] == [*t.tokens] and len(t.token_scores) > len(t.tokens)
     ]  # the same pieces when the text is cut again, and ended by eos
     scored = translator.score([t.source for t in alike], [t.text for t in alike], length_penalty=1.0)
     assert [answer.token_scores for answer in scored] == [t.token_scores for t in alike]

@@ -29,32 +29,32 @@ def test_attention_alignment_and_coverage_are_those_of_the_text(
 ) -> None:
     translator, text = Translator(make_transformer(source_tag=tag, **LANGUAGES)), sentences[0]
     options = {"max_length": 6, "beam_size": 4, "num_hypotheses": 4}
-    (found,) = translator.translate([text], return_attention=True, **options)
-    assert "".join(found.source_tokens).replace("▁", " ").strip() == text
-    model, size = translator.loaded.model, len(found.source_tokens)
+    (result,) = translator.translate([text], return_attention=True, **options)
+    assert "".join(result.source_tokens).replace("▁", " ").strip() == text
+    model, size = translator.loaded.model, len(result.source_tokens)
     before, after = (tag in ("source", "target")), (tag == "source-behind")  # vocabulary: stored
-    (given,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
-    request = given.request
+    (encoded,) = encode_texts(translator.loaded, [text], None, DecodeOptions())
+    request = encoded.request
     assert request is not None
     assert len(request.source) == before + size + 1 + after
     weights, _ = (run := translator.loaded.open_attending()).attend(
         np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
     )
-    assert found.attention is not None and found.alignment is not None
-    assert found.attention[0][:-1] == tuple(weights[0][before : before + size].tolist())
-    for hypothesis in found.hypotheses:
+    assert result.attention is not None and result.alignment is not None
+    assert result.attention[0][:-1] == tuple(weights[0][before : before + size].tolist())
+    for hypothesis in result.hypotheses:
         assert hypothesis.attention is not None
         shares = np.array(hypothesis.attention, np.float32)
         assert shares.shape == (len(hypothesis.token_scores), size + 1)
         np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=0, atol=1e-5)
-    assert all(0 <= source < size for source, _ in found.alignment)
+    assert all(0 <= source < size for source, _ in result.alignment)
     (ranked,) = translator.translate([text], coverage_penalty=2.0, **options)
-    totals = [np.array(h.attention, np.float32)[:, :size].sum(axis=0, dtype=np.float64) for h in found.hypotheses]
-    wanted = [
+    totals = [np.array(h.attention, np.float32)[:, :size].sum(axis=0, dtype=np.float64) for h in result.hypotheses]
+    expected = [
         h.score + 2.0 * np.log(np.clip(total, LEAST, 1)).sum()
-        for h, total in zip(found.hypotheses, totals, strict=True)
+        for h, total in zip(result.hypotheses, totals, strict=True)
     ]
-    assert [h.score for h in ranked.hypotheses] == pytest.approx(sorted(wanted, reverse=True))
+    assert [h.score for h in ranked.hypotheses] == pytest.approx(sorted(expected, reverse=True))
 
 
 def test_a_run_begins_with_the_language_as_a_translation_does(
@@ -73,9 +73,9 @@ def test_where_sources_have_no_eos_none_is_counted(
     ids = translator.loaded.source.encode("ba di ko")
     for most in (1, len(ids) - 1, len(ids)):
         options = DecodeOptions.of(max_input_length=most)
-        (given,) = encode_texts(translator.loaded, ["ba di ko"], None, options)
-        assert given.request is not None
-        assert given.request.source.tolist() == ids[:most] and given.truncated == (most < len(ids))
+        (encoded,) = encode_texts(translator.loaded, ["ba di ko"], None, options)
+        assert encoded.request is not None
+        assert encoded.request.source.tolist() == ids[:most] and encoded.truncated == (most < len(ids))
     assert "after the first 1 are cut off (max_input_length is 1)" in caplog.text
     assert translator.translate(["ba di ko"], max_input_length=1, max_length=3)[0].truncated
 
@@ -87,8 +87,8 @@ def test_tags_and_eos_take_their_positions(
     translator = Translator(make_transformer(**facts, **LANGUAGES))
     assert len(translator.loaded.source.encode("ba di ko " * 3)) > 4
     assert translator.defaults.search.max_length == 6
-    (found,) = translator.translate(["ba di ko " * 3])
-    assert found.truncated
+    (result,) = translator.translate(["ba di ko " * 3])
+    assert result.truncated
     with pytest.raises(OptionError, match="max_length is 7; it must be at most 6"):
         translator.translate(["ba"], max_length=7)
     assert "after the first 4 are cut off (the model has positions for 6, of which eos and tags take 2)" in caplog.text
@@ -102,13 +102,13 @@ def test_what_every_source_and_every_translation_begins_with(make_transformer: C
     ):
         translator = Translator(make_transformer(source_begin=(5,), target_begin=(6, 7), **facts))
         ids, eos = translator.loaded.source.encode("ba di ko"), translator.loaded.model.eos_id
-        (given,) = encode_texts(translator.loaded, ["ba di ko"], None, DecodeOptions())
-        assert given.request is not None and given.request.prefix is not None
-        assert given.request.source.tolist() == [*before, *ids, eos]
-        assert given.request.prefix.token.tolist() == prefix
-        (found,) = translator.translate(["ba di ko"], max_length=6)
-        assert list(found.tokens[: len(prefix)]) == [translator.loaded.target.piece(token) for token in prefix]
-        assert list(found.token_scores[: len(prefix)]) == [0.0] * len(prefix)
+        (encoded,) = encode_texts(translator.loaded, ["ba di ko"], None, DecodeOptions())
+        assert encoded.request is not None and encoded.request.prefix is not None
+        assert encoded.request.source.tolist() == [*before, *ids, eos]
+        assert encoded.request.prefix.token.tolist() == prefix
+        (result,) = translator.translate(["ba di ko"], max_length=6)
+        assert list(result.tokens[: len(prefix)]) == [translator.loaded.target.piece(token) for token in prefix]
+        assert list(result.token_scores[: len(prefix)]) == [0.0] * len(prefix)
 
 
 def test_a_target_language_that_is_not_named_or_cannot_be_chosen(make_transformer: Callable[..., Path]) -> None:

@@ -90,8 +90,8 @@ def test_a_layer_may_answer_by_request(schedule: str) -> None:
     alone: dict[int, list[Hypothesis]] = {}
     for request in requests:
         alone |= run(model, [request], options, 1, ListLayer)
-        (found,) = alone[request.index]
-        assert set(found.tokens) <= set((request.source % 20).tolist())
+        (result,) = alone[request.index]
+        assert set(result.tokens) <= set((request.source % 20).tolist())
     output_layer = ListLayer(*model.output())
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     together = dict(decode(model.open(), output_layer, search, Plan(requests, plans, 3, 1).schedule()))
@@ -106,8 +106,8 @@ def test_a_layer_may_answer_by_request(schedule: str) -> None:
 
 def test_every_cache_is_given_back() -> None:
     model, requests = ToyModel(1), toy_requests(12, 1)
-    found = run(model, requests, SearchOptions(max_length=10), batch_tokens=30)
-    assert found.keys() == set(range(12))
+    result = run(model, requests, SearchOptions(max_length=10), batch_tokens=30)
+    assert result.keys() == set(range(12))
     (decoding,) = model.opened
     assert decoding.sources == {} and decoding.states == {}
     queue, batches = RequestQueue(requests, 30), list[int]()
@@ -124,9 +124,9 @@ def test_search_score_is_forced_score(length_penalty: float) -> None:
     for seed in range(4):
         model, requests = ToyModel(seed, eos_bias=3.0), toy_requests(6, seed)
         output_layer = ToyLayer(*model.output())
-        found = run(model, requests, options, batch_tokens=1000)
+        result = run(model, requests, options, batch_tokens=1000)
         for rank in range(4):  # the hypotheses of one rank of all requests make one batch of targets
-            best = {index: hypotheses[rank] for index, hypotheses in found.items()}
+            best = {index: hypotheses[rank] for index, hypotheses in result.items()}
             targets = {
                 index: np.array([*h.tokens, *[EOS] * (len(h.token_log_probs) - len(h.tokens))], np.int32)
                 for index, h in best.items()

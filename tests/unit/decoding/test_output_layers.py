@@ -56,7 +56,7 @@ def test_layers_share_what_they_have_in_common(folder):
 
 
 @pytest.mark.parametrize(
-    ("choices", "said"),
+    ("choices", "text_of_error"),
     [
         (
             {"early_stopping": "proven"},
@@ -65,8 +65,8 @@ def test_layers_share_what_they_have_in_common(folder):
         ({"max_score_ratio": 2.0}, "max_score_ratio is 2.0; it must be left out with normalize False"),
     ],
 )
-def test_logits_are_no_log_probabilities(choices, said):
-    with pytest.raises(OptionError, match=said):
+def test_logits_are_no_log_probabilities(choices, text_of_error):
+    with pytest.raises(OptionError, match=text_of_error):
         DecodeOptions.of(**choices, normalize=False)
     DecodeOptions.of(**choices)
 
@@ -84,8 +84,8 @@ def test_translations_are_those_of_the_exact_layer(folder, sentences, output_lay
     for a, b in zip(got, exact, strict=True):
         assert a.score == pytest.approx(b.score, abs=off)
     scores = translator.score(TEXTS, [t.text for t in exact], output_layer=output_layer)
-    wanted = translator.score(TEXTS, [t.text for t in exact])
-    assert [a.score for a in scores] == pytest.approx([a.score for a in wanted], abs=off)
+    expected = translator.score(TEXTS, [t.text for t in exact])
+    assert [a.score for a in scores] == pytest.approx([a.score for a in expected], abs=off)
 
 
 def test_without_a_preview_the_error_says_what_to_do(folder):
@@ -111,8 +111,8 @@ def test_a_preview_of_no_use_is_told_and_the_scan_taken(folder, caplog, monkeypa
     (folder / "preview.safetensors").write_bytes(b"not tensors at all")
     translator = Translator(folder)
     assert translator.loaded.layer_name(DecodeOptions.of(beam_size=1)) != "preview"
-    (told,) = caplog.messages
-    assert "preview.safetensors" in told and "SHA-256 differs" in told and "sharpbeam fit preview" in told
+    (warning,) = caplog.messages
+    assert "preview.safetensors" in warning and "SHA-256 differs" in warning and "sharpbeam fit preview" in warning
     with pytest.raises(ModelError, match="SHA-256 differs"):
         translator.translate(TEXTS, output_layer="preview")
 
@@ -127,8 +127,8 @@ def test_files_of_an_earlier_release_are_told(folder, caplog, monkeypatch):
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     (folder / "low_bit.safetensors").write_bytes(b"")
     assert Translator(folder).loaded.layer_name(DecodeOptions.of(beam_size=1)) != "preview"
-    (told,) = caplog.messages
-    assert "low_bit.safetensors is of an earlier release" in told and "sharpbeam fit preview" in told
+    (warning,) = caplog.messages
+    assert "low_bit.safetensors is of an earlier release" in warning and "sharpbeam fit preview" in warning
 
 
 def test_a_fidelity_that_was_not_measured_is_refused(folder):
@@ -199,6 +199,6 @@ class Wrong(RowLayer):
 )
 def test_a_layer_of_others_that_answers_wrongly_is_named(folder, answer, message, monkeypatch):
     monkeypatch.setattr(registry, "_LAYERS", dict(registry._LAYERS))
-    registry.register_output_layer("wrong", lambda given: Wrong(len(given.bias), answer))
+    registry.register_output_layer("wrong", lambda inputs: Wrong(len(inputs.bias), answer))
     with pytest.raises(ModelError, match=f"the output layer Wrong: .*{message}"):
         Translator(folder).translate(TEXTS[:1], output_layer="wrong", beam_size=5)

@@ -27,32 +27,32 @@ def texts(sentences: list[str]) -> list[str]:
 def test_answers_have_the_terms_of_their_text(tiny_model: Path, texts: list[str], options, output_layer) -> None:
     translator = Translator(tiny_model, max_length=40, output_layer=output_layer, **options)
     plain = translator.translate(texts)
-    found = translator.translate(texts, glossary=GLOSSARY)
-    asked = [bool(GLOSSARY.find(text)) for text in texts]
-    assert sum(asked) == 3
-    for text, before, after, terms in zip(texts, plain, found, asked, strict=True):
+    results = translator.translate(texts, glossary=GLOSSARY)
+    flags = [bool(GLOSSARY.find(text)) for text in texts]
+    assert sum(flags) == 3
+    for text, before, after, terms in zip(texts, plain, results, flags, strict=True):
         assert holds_terms(text, after.text)
         assert terms or after.tokens == before.tokens
     assert not all(holds_terms(text, before.text) for text, before in zip(texts, plain, strict=True))
     alone = [translator.translate([text], glossary=GLOSSARY)[0] for text in texts]
-    assert [each.tokens for each in alone] == [each.tokens for each in found]
+    assert [each.tokens for each in alone] == [each.tokens for each in results]
 
 
 def test_a_session_takes_a_glossary(tiny_model: Path, texts: list[str]) -> None:
     translator = Translator(tiny_model, max_length=40)
-    wanted = translator.translate(texts, glossary=GLOSSARY)
+    expected = translator.translate(texts, glossary=GLOSSARY)
     with translator.session() as session:
         handles = [session.submit(text, glossary=GLOSSARY) for text in texts]
         plain = session.submit(texts[0])
-        assert [handle.result() for handle in handles] == wanted
+        assert [handle.result() for handle in handles] == expected
         assert plain.result() == translator.translate(texts[:1])[0]
 
 
 def test_other_answers_have_the_terms_too(tiny_model: Path) -> None:
     translator = Translator(tiny_model)
-    (found,) = translator.translate(["Lu balo."], glossary=GLOSSARY, num_hypotheses=4, max_length=40)
-    assert len(found.hypotheses) > 1
-    assert all(holds_terms("Lu balo.", answer.text) for answer in found.hypotheses)
+    (results,) = translator.translate(["Lu balo."], glossary=GLOSSARY, num_hypotheses=4, max_length=40)
+    assert len(results.hypotheses) > 1
+    assert all(holds_terms("Lu balo.", answer.text) for answer in results.hypotheses)
     (others,) = translator.translate(
         ["Lu balo."], glossary=GLOSSARY, num_hypotheses=3, return_alternatives=True, max_length=40
     )
@@ -64,11 +64,11 @@ def test_other_answers_have_the_terms_too(tiny_model: Path) -> None:
 def test_what_the_vocabulary_cannot_write_is_said(tiny_model: Path, caplog: pytest.LogCaptureFixture) -> None:
     translator = Translator(tiny_model)
     with caplog.at_level(logging.WARNING, "sharpbeam"):
-        found = translator.translate(["Balo.", "Balo balo."], glossary={"balo": "Ω", "mi": "ka"})
+        results = translator.translate(["Balo.", "Balo balo."], glossary={"balo": "Ω", "mi": "ka"})
     assert [record.getMessage() for record in caplog.records] == [
         "the vocabulary cannot write 'Ω' of the glossary; it is left out"
     ]
-    assert found == translator.translate(["Balo.", "Balo balo."])
+    assert results == translator.translate(["Balo.", "Balo balo."])
 
 
 def test_a_text_requires_a_bounded_number_of_tokens(tiny_model: Path, caplog: pytest.LogCaptureFixture) -> None:

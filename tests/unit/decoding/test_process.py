@@ -36,8 +36,8 @@ def run(program: str, model: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("busy", ENDS)
 def test_python_ends_while_threads_decode(tiny_model: Path, busy: str) -> None:
-    done = run(ENDS[busy] + "\nprint('end')", tiny_model)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+    process = run(ENDS[busy] + "\nprint('end')", tiny_model)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "end\n", "")
 
 
 FORKED = """
@@ -57,19 +57,23 @@ os._exit(0)
 
 @pytest.mark.parametrize("act", ["next(results)", "list(results)", "results.close()"])
 def test_a_fork_cannot_continue_an_iterator(tiny_model: Path, act: str) -> None:
-    done = run(ENDS["an iterator that was not closed"] + FORKED.replace("ACT", act), tiny_model)
-    assert done.stdout == ("no error\n" if "close" in act else "SharpbeamError the process was forked\n"), done.stderr
+    process = run(ENDS["an iterator that was not closed"] + FORKED.replace("ACT", act), tiny_model)
+    assert process.stdout == ("no error\n" if "close" in act else "SharpbeamError the process was forked\n"), (
+        process.stderr
+    )
 
 
 @pytest.mark.parametrize(
     "act", ["session.submit('a')", "handles[-1].result()", "list(session.run())", "session.close()"]
 )
 def test_a_fork_cannot_continue_a_session(tiny_model: Path, act: str) -> None:
-    done = run(ENDS["a session that was not closed"] + FORKED.replace("ACT", act), tiny_model)
-    assert done.stdout == ("no error\n" if "close" in act else "SharpbeamError the process was forked\n"), done.stderr
+    process = run(ENDS["a session that was not closed"] + FORKED.replace("ACT", act), tiny_model)
+    assert process.stdout == ("no error\n" if "close" in act else "SharpbeamError the process was forked\n"), (
+        process.stderr
+    )
 
 
 def test_a_fork_may_begin_anew(tiny_model: Path) -> None:
     act = "assert translator.translate(texts[:3])[0].text is not None"
-    done = run(ENDS["an iterator that was not closed"] + FORKED.replace("ACT", act), tiny_model)
-    assert done.stdout == "no error\n", done.stderr
+    process = run(ENDS["an iterator that was not closed"] + FORKED.replace("ACT", act), tiny_model)
+    assert process.stdout == "no error\n", process.stderr

@@ -37,8 +37,8 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
     alone = {text: translator.translate([text], **options)[0] for text in texts}
     for seed, more in enumerate(({}, {"batch_tokens": 1000}, {"schedule": "stream", "max_rows": 20})):
         shuffled = random.Random(seed).sample(texts, len(texts))
-        for text, found in zip(shuffled, translator.translate(shuffled, **options, **more), strict=True):
-            assert found.hypotheses == alone[text].hypotheses
+        for text, result in zip(shuffled, translator.translate(shuffled, **options, **more), strict=True):
+            assert result.hypotheses == alone[text].hypotheses
     exact = translator.translate(texts, beam_size=beam_size, max_length=12)
     assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
 
@@ -46,15 +46,15 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
     choices = DecodeOptions.of(beam_size=3, max_length=10, output_layer="shortlist")
     requests = requests_of(translator.loaded, sentences[:30], None, choices)
-    found = hypotheses(translator, sentences[:30], choices)
+    result = hypotheses(translator, sentences[:30], choices)
     eos = translator.loaded.model.eos_id
-    targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in found.items()}
+    targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in result.items()}
     for index, forced in force_all(translator.loaded, requests, targets, choices).items():
-        assert forced.tolist() == list(found[index][0].token_log_probs)
+        assert forced.tolist() == list(result[index][0].token_log_probs)
         assert np.isfinite(forced).all()
     shortlist = translator.loaded.layer_named("shortlist").shortlist
     for request in requests:
-        assert set(found[request.index][0].tokens) <= set(shortlist.tokens(request.source).tolist())
+        assert set(result[request.index][0].tokens) <= set(shortlist.tokens(request.source).tolist())
 
 
 def test_a_shortlist_of_another_model_is_refused(translator: Translator):

@@ -19,11 +19,13 @@ def sizes(teams: Teams, workers: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("threads", "workers", "wanted"),
+    ("threads", "workers", "expected"),
     [(1, 1, [1]), (2, 1, [2]), (2, 2, [1, 1]), (8, 3, [2, 2, 2]), (7, 2, [3, 3]), (64, 1, [MOST]), (2, 0, [])],
 )
-def test_threads_without_a_request_are_shared_among_the_workers(threads: int, workers: int, wanted: list[int]) -> None:
-    assert sizes(Teams(threads), workers) == wanted
+def test_threads_without_a_request_are_shared_among_the_workers(
+    threads: int, workers: int, expected: list[int]
+) -> None:
+    assert sizes(Teams(threads), workers) == expected
 
 
 def test_runs_side_by_side_have_no_more_than_all_threads() -> None:
@@ -58,20 +60,20 @@ def test_any_number_of_threads_gives_the_same_answers(
 ) -> None:
     options = {"beam_size": 4, "max_length": 15, "output_layer": output_layer, "num_hypotheses": 4}
     alone = Translator(tiny_model, machine=MachineOptions(threads=1, isa=isa))
-    wanted = [alone.translate([text], **options) for text in sentences[:4]]
+    expected = [alone.translate([text], **options) for text in sentences[:4]]
     for threads in (2, 5):
         translator = Translator(tiny_model, machine=MachineOptions(threads=threads, isa=isa))
-        for text, answer in zip(sentences[:4], wanted, strict=True):
+        for text, answer in zip(sentences[:4], expected, strict=True):
             assert translator.translate([text], **options) == answer
-        assert translator.translate(sentences[:4], **options) == [answer for (answer,) in wanted]
+        assert translator.translate(sentences[:4], **options) == [answer for (answer,) in expected]
 
 
 @pytest.mark.usefixtures("eager")
 def test_callers_side_by_side_get_their_own_answers(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=3, compute_type="int8"))
-    wanted = [translator.translate([text], max_length=10) for text in sentences[:12]]
+    expected = [translator.translate([text], max_length=10) for text in sentences[:12]]
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda text: translator.translate([text], max_length=10), sentences[:12])) == wanted
+        assert list(pool.map(lambda text: translator.translate([text], max_length=10), sentences[:12])) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -79,9 +81,9 @@ def test_callers_side_by_side_get_their_own_answers(tiny_model: Path, sentences:
 @pytest.mark.usefixtures("eager")
 def test_a_forked_process_translates_too(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=3))
-    wanted = translator.translate(sentences[:1], max_length=10)
+    expected = translator.translate(sentences[:1], max_length=10)
     if (child := os.fork()) == 0:
-        same = translator.translate(sentences[:1], max_length=10) == wanted
+        same = translator.translate(sentences[:1], max_length=10) == expected
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert translator.translate(sentences[:1], max_length=10) == wanted
+    assert translator.translate(sentences[:1], max_length=10) == expected

@@ -30,10 +30,10 @@ def test_answers_are_those_of_a_session(tiny_model, sentences, options):
         handles = session.submit_all(texts)
         session.seal()
         list(session.run())
-    wanted = [handle.result() for handle in handles]
-    assert translator.translate(texts) == wanted
+    expected = [handle.result() for handle in handles]
+    assert translator.translate(texts) == expected
     if not options.get("sampling"):  # an answer at random depends on the place of its text
-        assert [translator.translate([text])[0] for text in texts] == wanted
+        assert [translator.translate([text])[0] for text in texts] == expected
 
 
 def test_calls_with_the_same_options_share_a_run(tiny_model, sentences, opened):
@@ -61,14 +61,14 @@ def test_calls_with_the_same_options_share_a_run(tiny_model, sentences, opened):
 
 def test_a_call_that_ends_early_leaves_nothing(tiny_model, sentences):
     translator = Translator(tiny_model, threads=1)
-    wanted = translator.translate(sentences[:4])
+    expected = translator.translate(sentences[:4])
     results = translator.translate_iter(sentences[:4])
     next(results)
     results.close()
     translator.translate_iter(sentences[:4]).close()  # not even begun
     with pytest.raises(OptionError):
         translator.translate(sentences[:4], target_language="fr")
-    assert translator.translate(sentences[:4]) == wanted
+    assert translator.translate(sentences[:4]) == expected
 
 
 def test_work_is_counted_once(tiny_model, sentences):
@@ -82,37 +82,37 @@ def test_work_is_counted_once(tiny_model, sentences):
 
 def test_threads_do_not_share_a_run(tiny_model, sentences):
     translator = Translator(tiny_model, threads=1)
-    wanted = [translator.translate([text])[0] for text in sentences[:8]]
-    found = {}
+    expected = [translator.translate([text])[0] for text in sentences[:8]]
+    outcomes = {}
 
     def work(number):
-        found[number] = [translator.translate([text])[0] for text in sentences[:8]]
+        outcomes[number] = [translator.translate([text])[0] for text in sentences[:8]]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert list(found.values()) == [wanted] * 4
+    assert list(outcomes.values()) == [expected] * 4
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_text_alone_is_one_call_of_the_core(tiny_model, sentences, beam, monkeypatch):
     translator = Translator(tiny_model, threads=1, beam_size=beam, num_hypotheses=beam)
     prefix = translator.translate(sentences[:1])[0].tokens[0].strip("▁") or "a"
-    wanted = [translator.translate(sentences[:2], target_prefix=given) for given in (None, prefix)]
+    expected = [translator.translate(sentences[:2], target_prefix=beginning) for beginning in (None, prefix)]
     calls = []
     decode = NativeSearch.decode
     monkeypatch.setattr(NativeSearch, "decode", lambda self, *parts: calls.append(self) or decode(self, *parts))
     monkeypatch.setattr(NativeSearch, "step", None)
-    for given, answers in zip((None, prefix), wanted, strict=True):
-        assert [translator.translate([text], target_prefix=given)[0] for text in sentences[:2]] == answers
+    for beginning, answers in zip((None, prefix), expected, strict=True):
+        assert [translator.translate([text], target_prefix=beginning)[0] for text in sentences[:2]] == answers
     assert len(calls) == 4
 
 
 def test_a_signal_ends_a_text_alone(tiny_model, sentences):
     translator = Translator(tiny_model, threads=1)
-    wanted = translator.translate(sentences[:1])
+    expected = translator.translate(sentences[:1])
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
@@ -122,7 +122,7 @@ def test_a_signal_ends_a_text_alone(tiny_model, sentences):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert translator.translate(sentences[:1]) == wanted
+    assert translator.translate(sentences[:1]) == expected
 
 
 def test_a_model_that_replaces_another_is_used(tiny_model, sentences):

@@ -91,12 +91,12 @@ def test_workers_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.Monke
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)))
     assert MachineOptions().workers == 6 and MachineOptions(device="cuda").workers == 1
     assert MachineOptions(threads=9).workers == 9
-    for quota, wanted in (("max 100000", 6), ("250000 100000", 3), ("1000 100000", 1), ("odd", 6)):
+    for quota, expected in (("max 100000", 6), ("250000 100000", 3), ("1000 100000", 1), ("odd", 6)):
         (tmp_path / "cpu.max").write_text(quota)
-        assert cores.usable_cores() == wanted
-    for given, wanted in (("2", 2), ("4,2", 4), ("0", 1), ("many", 6), ("64", 6)):
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
-        assert cores.usable_cores() == wanted
+        assert cores.usable_cores() == expected
+    for value, expected in (("2", 2), ("4,2", 4), ("0", 1), ("many", 6), ("64", 6)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert cores.usable_cores() == expected
 
 
 MEMORY = """
@@ -123,8 +123,8 @@ def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path)
     save_model(tmp_path / "wide", config, tensors, vocabulary, "# wide\n")
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "wide")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    by_workers, by_copies = map(int, said.split())
+    message = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    by_workers, by_copies = map(int, message.split())
     weights = sum(tensor.nbytes for tensor in tensors.values())
     assert by_copies > 2 * weights  # of three more; loading leaves some free memory
     assert by_workers < 0.3 * weights

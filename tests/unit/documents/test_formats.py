@@ -112,8 +112,8 @@ def test_terms_are_written_as_the_glossary_says(tmp_path: Path) -> None:
         return answer(source, "Le Bon gateau de acme la", [0, 1, 2, 4, 5, 6])
 
     page = "<p>The Good apple pie of Acme there</p>"
-    done = run(document_steps(read_document(page, "html"), DocumentOptions(guards=False), glossary=glossary), decode)
-    assert done.content == "<p>Le Bon TARTE &amp; X de acme la</p>"
+    result = run(document_steps(read_document(page, "html"), DocumentOptions(guards=False), glossary=glossary), decode)
+    assert result.content == "<p>Le Bon TARTE &amp; X de acme la</p>"
     (tmp_path / "terms.tsv").write_text("a\t\tc\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 1: give a term, a tab and its translation"):
         read_glossary(tmp_path / "terms.tsv")
@@ -257,8 +257,8 @@ def test_json_text_is_escaped() -> None:
     def decode(source: str) -> Translation:
         return answer(source, 'a"b\\ \u2028', [0, 0])
 
-    done = run(document_steps(read_document('["x"]', "json"), DocumentOptions(guards=False)), decode)
-    assert json.loads(done.content) == ['a"b\\']
+    result = run(document_steps(read_document('["x"]', "json"), DocumentOptions(guards=False)), decode)
+    assert json.loads(result.content) == ['a"b\\']
 
 
 @pytest.mark.parametrize(

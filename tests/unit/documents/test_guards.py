@@ -74,8 +74,8 @@ def foreign(text: str) -> str:
 
 def translated(text: str, decode: Decoder, guards: bool = True) -> tuple[str, tuple[str, ...], bool]:
     options = DocumentOptions(guards=guards, split_sentences=False)
-    done = run(document_steps(read_document(text, "text"), options), decode)
-    return done.content, done.sentences[0].flags, done.sentences[0].repaired
+    document = run(document_steps(read_document(text, "text"), options), decode)
+    return document.content, document.sentences[0].flags, document.sentences[0].repaired
 
 
 def test_a_lost_sentence_or_clause_is_decoded_again() -> None:
@@ -105,19 +105,19 @@ def test_without_attention_markup_and_other_guards_work() -> None:
         return Translation(source, (replace(EMPTY, text="no " * 6),))
 
     steps = document_steps(read_document("<p>one <b>two</b></p>", "html"), DocumentOptions(), attends=False)
-    done = run(steps, decode)
-    assert done.sentences[0].flags == ("loop",)
-    assert "<b>" in done.content
+    document = run(steps, decode)
+    assert document.sentences[0].flags == ("loop",)
+    assert "<b>" in document.content
 
 
 def test_what_is_decoded_again_has_the_glossary_too() -> None:
-    asked: list[tuple[str, ...]] = []
+    calls: list[tuple[str, ...]] = []
 
     class FirstLoses:
         """The first answers lack their ends."""
 
         def translate(self, texts: list[str], *, raw: bool, glossary: Glossary, **options: object) -> list:
-            asked.extend(tuple(forms) for text in texts for forms in glossary.required(text))
+            calls.extend(tuple(forms) for text in texts for forms in glossary.required(text))
             return [loses_the_rest(text) for text in texts]
 
     text = "One two three four five six. Seven eight nine ten."
@@ -125,7 +125,7 @@ def test_what_is_decoded_again_has_the_glossary_too() -> None:
     options = DocumentOptions(split_sentences=False)
     steps = document_steps(read_document(text, "text"), options, glossary=glossary)
     translator: Any = FirstLoses()
-    done = run_steps(steps, translator, DecodeOptions(), glossary=glossary)
-    assert asked == [("um",), ("nove",)] * 3  # at first, with a coverage penalty, and in two parts
-    assert done.content == foreign(text).replace(foreign("One"), "um").replace(foreign("nine"), "nove")
-    assert done.sentences[0].repaired
+    document = run_steps(steps, translator, DecodeOptions(), glossary=glossary)
+    assert calls == [("um",), ("nove",)] * 3  # at first, with a coverage penalty, and in two parts
+    assert document.content == foreign(text).replace(foreign("One"), "um").replace(foreign("nine"), "nove")
+    assert document.sentences[0].repaired

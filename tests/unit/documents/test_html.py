@@ -127,14 +127,14 @@ def test_attributes_that_people_read_are_translated(page: str, expected: str) ->
 @pytest.mark.parametrize("name", ["alt", "title", "placeholder", "aria-label"])
 def test_a_translated_attribute_stays_in_its_quotes(name: str, quote: str) -> None:
     (before,) = html_tokens(f"<img src=x {name}={quote}one{quote} id=y>")
-    for said in ('"><script>alert(1)</script>', "' onload='go()", "x onload=go()", "\0000\0", "`&quot;>"):
+    for message in ('"><script>alert(1)</script>', "' onload='go()", "x onload=go()", "\0000\0", "`&quot;>"):
 
-        def decode(text: str, said: str = said) -> Any:
-            return replace(same(text), hypotheses=(replace(same(text).hypotheses[0], text=said),))
+        def decode(text: str, message: str = message) -> Any:
+            return replace(same(text), hypotheses=(replace(same(text).hypotheses[0], text=message),))
 
         (after,) = html_tokens(translated(before.raw, decode))
         assert [each.name for each in after.attributes] == [each.name for each in before.attributes]
-        assert after.attribute(name) == said and after.attribute("id") == "y"
+        assert after.attribute(name) == message and after.attribute("id") == "y"
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_odd_pages_take_no_long_time(page: str) -> None:
     ],
 )
 def test_the_page_says_the_language_of_the_translation(page: str, source: str, target: str, expected: str) -> None:
-    for content, wanted in ((page, expected), (page.encode(), expected.encode())):
+    for content, reference in ((page, expected), (page.encode(), expected.encode())):
         steps = document_steps(read_document(content, "html"), DocumentOptions(), source, target=target)
-        assert run(steps, same).content == wanted
+        assert run(steps, same).content == reference
 
 
 def test_markup_of_a_long_text_is_moved_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

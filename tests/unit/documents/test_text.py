@@ -40,18 +40,18 @@ def test_line_ends_and_white_space_stay() -> None:
 
 def test_a_long_sentence_is_cut_and_nothing_is_lost() -> None:
     text = ", ".join(f"word{i}" for i in range(60))
-    done = run(document_steps(read_document(text, "text"), DocumentOptions(max_sentence=50)), reverse)
-    assert all(len(sentence.source) <= 50 for sentence in done.sentences)
-    assert sorted(done.content.split()) == sorted(text.split())
+    translated = run(document_steps(read_document(text, "text"), DocumentOptions(max_sentence=50)), reverse)
+    assert all(len(sentence.source) <= 50 for sentence in translated.sentences)
+    assert sorted(translated.content.split()) == sorted(text.split())
 
 
 def test_equal_sentences_are_decoded_once_and_groups_change_nothing() -> None:
     text = "one two.\n" * 5 + "three four. five six."
-    asked = []
+    texts = []
     steps = document_steps(read_document(text, "text"), DocumentOptions(at_once=2))
-    whole = run(document_steps(read_document(text, "text"), DocumentOptions()), lambda t: asked.append(t) or reverse(t))  # type: ignore[func-returns-value]
+    whole = run(document_steps(read_document(text, "text"), DocumentOptions()), lambda t: texts.append(t) or reverse(t))  # type: ignore[func-returns-value]
     assert run(steps, reverse).content == whole.content
-    assert sorted(asked) == ["five six.", "one two.", "three four."]
+    assert sorted(texts) == ["five six.", "one two.", "three four."]
 
 
 def test_a_document_is_what_its_lines_are(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
@@ -59,10 +59,10 @@ def test_a_document_is_what_its_lines_are(tiny_model: Path, tmp_path: Path, sent
     (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n", encoding="utf-8")
     plain = DocumentOptions(guards=False)  # a model that says random words is never sound
     translate_document(translator, tmp_path / "in.txt", tmp_path / "out.txt", documents=plain, beam_size=3)
-    lines = [found.text for found in translator.translate(sentences[:8], beam_size=3)]
+    lines = [result.text for result in translator.translate(sentences[:8], beam_size=3)]
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "\n".join(lines) + "\n"
-    done = translate_text(translator, sentences[0], documents=plain, source_language="de", beam_size=3)
-    assert done.content == lines[0]
+    translated = translate_text(translator, sentences[0], documents=plain, source_language="de", beam_size=3)
+    assert translated.content == lines[0]
 
 
 def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_spans_and_capitals_of_documents_follow_the_contract() -> None:
     document = read_document("one two https://x.y/z three\nONE TWO THREE FOUR", "text")
-    asked: list[str] = []
+    texts: list[str] = []
 
     def decode(text: str) -> Translation:
-        asked.append(text)
+        texts.append(text)
         return reverse(text)
 
     out = run(document_steps(document, DocumentOptions(guards=False)), decode).content
     assert out.splitlines()[1] == "FOUR THREE TWO ONE"
-    assert "https://x.y/z" in out and not any("https" in text for text in asked)
+    assert "https://x.y/z" in out and not any("https" in text for text in texts)

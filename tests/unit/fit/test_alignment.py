@@ -15,9 +15,9 @@ def ids(*rows: list[int]) -> list[np.ndarray]:
     return [np.array(row, np.int32) for row in rows]
 
 
-def table(found: alignment.Translations) -> dict[tuple[int, int], float]:
-    pairs = zip(found.source.tolist(), found.target.tolist(), strict=True)
-    return dict(zip(pairs, found.probability.tolist(), strict=True))
+def table(result: alignment.Translations) -> dict[tuple[int, int], float]:
+    pairs = zip(result.source.tolist(), result.target.tolist(), strict=True)
+    return dict(zip(pairs, result.probability.tolist(), strict=True))
 
 
 def plain(
@@ -68,13 +68,13 @@ def test_as_written_for_reading(cells, monkeypatch):
     draw = np.random.default_rng(1)
     sources = [draw.integers(0, 12, draw.integers(0, 7)).astype(np.int32) for _ in range(60)]
     targets = [draw.integers(0, 15, draw.integers(0, 7)).astype(np.int32) for _ in range(60)]
-    found = align(sources, targets, 12, 4, lambda _: None)
-    assert table(found) == pytest.approx(plain(sources, targets, 12, 4), rel=1e-9)
-    assert (np.diff(found.source.astype(np.int64) << 32 | found.target) > 0).all()
-    sums = np.bincount(found.source, found.probability)
+    result = align(sources, targets, 12, 4, lambda _: None)
+    assert table(result) == pytest.approx(plain(sources, targets, 12, 4), rel=1e-9)
+    assert (np.diff(result.source.astype(np.int64) << 32 | result.target) > 0).all()
+    sums = np.bincount(result.source, result.probability)
     assert sums[sums > 0] == pytest.approx(1.0)
 
 
 def test_nothing_to_align():
-    found = align(ids([], [1]), ids([2], []), 5, 3, lambda _: None)
-    assert found.source.tolist() == []
+    result = align(ids([], [1]), ids([2], []), 5, 3, lambda _: None)
+    assert result.source.tolist() == []

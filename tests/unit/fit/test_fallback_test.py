@@ -35,11 +35,11 @@ def fitted(tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.Temp
 def test_a_fallback_test_to_a_fidelity(fitted: tuple[Path, Path], sentences: list[str], tmp_path: Path) -> None:
     model, text = fitted
     reports: list[FitProgress] = []
-    found = fit_fallback_test(model, text, fidelity=0.7, vectors=3000, progress=reports.append)
-    assert found.measure.alone < 0.7 < found.measure.bound < found.measure.fidelity
-    assert "fall back" in found.summary() and {one.stage for one in reports} >= {"collecting"}
+    result = fit_fallback_test(model, text, fidelity=0.7, vectors=3000, progress=reports.append)
+    assert result.measure.alone < 0.7 < result.measure.bound < result.measure.fidelity
+    assert "fall back" in result.summary() and {one.stage for one in reports} >= {"collecting"}
     facts = json.loads((model / "shortlist_test.json").read_text())
-    assert facts["fidelity"] == facts["measured"]["bound"] == found.measure.bound >= 0.7
+    assert facts["fidelity"] == facts["measured"]["bound"] == result.measure.bound >= 0.7
     alone, some = Path(shutil.copytree(model, tmp_path / "alone")), sentences[:40]
     for path in alone.glob("shortlist_test.*"):
         path.unlink()
@@ -53,7 +53,7 @@ def test_a_fallback_test_to_a_fidelity(fitted: tuple[Path, Path], sentences: lis
             Translator(folder).translate(some, output_layer="shortlist", fidelity=fidelity)
     assert Translator(model).translate(some[:1], output_layer="shortlist", fidelity=0.7)
     again = fit_fallback_test(model, text, fidelity=0.7, vectors=3000)
-    assert again.test.threshold == found.test.threshold and again.test.inner.tobytes() == found.test.inner.tobytes()
+    assert again.test.threshold == result.test.threshold and again.test.inner.tobytes() == result.test.inner.tobytes()
 
 
 def test_bad_options_are_named(fitted: tuple[Path, Path], tiny_model: Path) -> None:

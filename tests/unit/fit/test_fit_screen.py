@@ -37,8 +37,8 @@ def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
     fitted = fit_screen(model, text, options=OPTIONS, progress=reports.append)
     stages = list(dict.fromkeys(report.stage for report in reports if report.stage))
     assert stages == ["collecting", "fitting"]
-    done = [report.done for report in reports if report.stage == "fitting"]
-    assert done == sorted(done) and done[0] == 0
+    fitting = [report.done for report in reports if report.stage == "fitting"]
+    assert fitting == sorted(fitting) and fitting[0] == 0
     last = [report for report in reports if report.stage == "fitting"][-1]
     assert (last.done, last.total, last.unit) == (1, 1, "clusterings")
     notes = [report.note for report in reports if report.note]

@@ -35,8 +35,8 @@ def test_from_pairs_to_a_translator(model: Path, pairs: Path, sentences: list[st
     assert "tokens in every set" in fitted.summary()
     for share, too_few in ((0.94, True), (0.98, False)):
         held_out = {"pairs": 1, "words": share, "average_set": 9.0}
-        said = replace(fitted, facts={**fitted.facts, "held_out": held_out}).summary()
-        assert ("Fit it on more pairs" in said) == too_few
+        message = replace(fitted, facts={**fitted.facts, "held_out": held_out}).summary()
+        assert ("Fit it on more pairs" in message) == too_few
     aligned = [(report.done, report.total) for report in reports if report.stage == "aligning"]
     assert aligned == [(0, 2), (1, 2), (2, 2)]
     assert [report.done for report in reports if report.stage == "reading"][-1] == len(sentences)

@@ -68,8 +68,8 @@ def test_without_neighbors_a_set_is_the_union_of_its_members(collection: Collect
     label = layer.assign(np.ascontiguousarray(fit["hidden"]))
     for cluster in range(6):
         members = fit["token"][label == cluster, :2]
-        wanted = np.union1d(members, [2])
-        assert screen.token[screen.start[cluster] : screen.start[cluster + 1]].tolist() == wanted.tolist()
+        expected = np.union1d(members, [2])
+        assert screen.token[screen.start[cluster] : screen.start[cluster + 1]].tolist() == expected.tolist()
 
 
 # ---- collecting
@@ -87,8 +87,8 @@ def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, 
 def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     """Greedy: one step for each token of each sentence, and the best of each step is that token."""
     parts = load_model(tiny_model, MachineOptions())
-    found = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
-    (part,) = found.parts
+    results = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
+    (part,) = results.parts
     for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1, return_scores=True)):
         steps = part["token"][part["sentence"] == i, 0]
         assert len(steps) == len(translation.token_scores)
@@ -107,10 +107,10 @@ def test_words_that_are_never_produced_are_left_out(
     often = np.bincount(tokens(make_transformer(), "free")[:, 0]).argsort()[::-1]
     banned = tuple(int(token) for token in often if token != 2)[:2]
     folder = make_transformer(suppressed_ids=banned)
-    found = tokens(folder, "banned")
-    assert not np.isin(found, banned).any()
-    said = Translator(folder).translate(sentences[:9], beam_size=1, return_scores=True)
-    assert len(found) == sum(len(translation.token_scores) for translation in said)
+    results = tokens(folder, "banned")
+    assert not np.isin(results, banned).any()
+    translations = Translator(folder).translate(sentences[:9], beam_size=1, return_scores=True)
+    assert len(results) == sum(len(translation.token_scores) for translation in translations)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -126,8 +126,8 @@ def test_a_killed_collection_goes_on_to_the_same_files(
 
     lines = [*sentences[:70], "", *sentences[:5], " "]  # repeats and empty lines do not count
     whole, torn = tmp_path / "whole", tmp_path / "torn"
-    found = Collector(parts, whole, 2, 3).collect(lines, {}, 10**9, QUIET.append)
-    assert [len(np.unique(part["sentence"])) for part in found.parts] == [20, 20, 20, 10]
+    results = Collector(parts, whole, 2, 3).collect(lines, {}, 10**9, QUIET.append)
+    assert [len(np.unique(part["sentence"])) for part in results.parts] == [20, 20, 20, 10]
     with pytest.raises(KeyboardInterrupt):
         Collector(parts, torn, 2, 3).collect(killed(lines, 50), {}, 10**9, QUIET.append)
     assert len(list(torn.glob("*.npy"))) == 2
@@ -141,8 +141,8 @@ def test_collecting_ends_with_enough_vectors(
 ) -> None:
     monkeypatch.setattr(collect, "LINES", 10)
     parts = load_model(tiny_model, MachineOptions())
-    found = Collector(parts, tmp_path, 2, 3).collect(sentences, {}, 300, QUIET.append)
-    assert len(found) >= 300 > len(found) - len(found.parts[-1])
+    results = Collector(parts, tmp_path, 2, 3).collect(sentences, {}, 300, QUIET.append)
+    assert len(results) >= 300 > len(results) - len(results.parts[-1])
 
 
 def test_another_run_s_vectors_are_refused(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
@@ -171,25 +171,25 @@ def test_measured_as_decoded(fitted: Fitted, collection: Collection, output: Out
     hidden, truth = np.ascontiguousarray(held_out["hidden"]), held_out["token"]
     with_test = ScreenLayer.build(output.weight, output.bias, fitted.screen, exact)
     alone = ScreenLayer.build(output.weight, output.bias, replace(fitted.screen, fallback=None))
-    found = fitted.held_out
+    results = fitted.held_out
     hits = (truth[:, :, None] == alone.topk(hidden, 3).token[:, None]).any(axis=2)
-    assert found.precision_1 == pytest.approx(hits[:, 0].mean())
-    assert found.precision_k == pytest.approx(hits.mean())
-    assert found.agreement == pytest.approx(hits.all(axis=1).mean())
+    assert results.precision_1 == pytest.approx(hits[:, 0].mean())
+    assert results.precision_k == pytest.approx(hits.mean())
+    assert results.agreement == pytest.approx(hits.all(axis=1).mean())
     # The tokens that matter of the exact top 3 are there, at all rows of a step.
     matters = (held_out["log_prob"] >= held_out["floor"][:, None]) | (np.arange(3) == 0)
-    given = (truth[:, :, None] == with_test.topk(hidden, 3).token[:, None]).any(axis=2)
+    inside = (truth[:, :, None] == with_test.topk(hidden, 3).token[:, None]).any(axis=2)
     right: dict[tuple[int, int], bool] = {}
     best = np.ascontiguousarray(truth[:, 0])
     error = np.abs(with_test.log_prob(hidden, best) - held_out["log_prob"][:, 0])
-    good = (given | ~matters).all(axis=1) & (error <= TOLERANCE)
+    good = (inside | ~matters).all(axis=1) & (error <= TOLERANCE)
     for sentence, step, row in zip(held_out["sentence"], held_out["step"], good, strict=True):
         right[sentence, step] = right.get((sentence, step), True) and bool(row)
-    assert found.steps == len(right) < found.rows == len(held_out)
-    assert found.fidelity == pytest.approx(np.mean(list(right.values())))
-    assert found.fallback == pytest.approx(with_test.fallback_share)
-    assert found.sufficient == pytest.approx(1 - ((~hits & matters).any(axis=1)).mean())
-    assert 0 < found.fallback < 1 and found.agreement < found.sufficient < 1
+    assert results.steps == len(right) < results.rows == len(held_out)
+    assert results.fidelity == pytest.approx(np.mean(list(right.values())))
+    assert results.fallback == pytest.approx(with_test.fallback_share)
+    assert results.sufficient == pytest.approx(1 - ((~hits & matters).any(axis=1)).mean())
+    assert 0 < results.fallback < 1 and results.agreement < results.sufficient < 1
 
 
 def test_what_is_above_the_floor_is_all_that_beam_search_needs(
@@ -294,15 +294,15 @@ def test_options_are_checked(values: dict[str, object], message: str) -> None:
 
 
 def test_save_and_load(folder: Path, fitted: Fitted, output: OutputMatrix) -> None:
-    found, made = read_screen(folder, output.weight, output.bias), fitted.screen
+    results, made = read_screen(folder, output.weight, output.bias), fitted.screen
     for name in ("weight", "bias", "start", "token"):
-        assert getattr(found, name).tobytes() == getattr(made, name).tobytes()
-    assert found.residual is not None and made.residual is not None
-    assert found.residual.weight.tobytes() == made.residual.weight.tobytes()
-    assert found.residual.bias.tobytes() == made.residual.bias.tobytes()
-    assert found.fallback is not None and made.fallback is not None
-    assert found.fallback.center.tobytes() == made.fallback.center.tobytes()
-    assert replace(found.fallback, center=made.fallback.center) == made.fallback
+        assert getattr(results, name).tobytes() == getattr(made, name).tobytes()
+    assert results.residual is not None and made.residual is not None
+    assert results.residual.weight.tobytes() == made.residual.weight.tobytes()
+    assert results.residual.bias.tobytes() == made.residual.bias.tobytes()
+    assert results.fallback is not None and made.fallback is not None
+    assert results.fallback.center.tobytes() == made.fallback.center.tobytes()
+    assert replace(results.fallback, center=made.fallback.center) == made.fallback
     assert {path.name for path in folder.iterdir()} == {
         *("config.json", "model.safetensors", "source.spm", "README.md", "screen.json", "screen.safetensors")
     }
@@ -310,12 +310,12 @@ def test_save_and_load(folder: Path, fitted: Fitted, output: OutputMatrix) -> No
 
 def test_a_model_with_its_screen_translates(folder: Path, sentences: list[str]) -> None:
     translator = Translator(folder)
-    found = translator.translate(sentences[:40], output_layer="screen", max_length=20)
+    results = translator.translate(sentences[:40], output_layer="screen", max_length=20)
     exact = translator.translate(sentences[:40], max_length=20)
-    assert len(found) == 40
-    assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) > 0
+    assert len(results) == 40
+    assert sum(a.text == b.text for a, b in zip(results, exact, strict=True)) > 0
     alone = [translator.translate([s], output_layer="screen", max_length=20)[0] for s in sentences[:40]]
-    assert alone == found  # whatever the batch
+    assert alone == results  # whatever the batch
     layer = translator.loaded.layer_named("screen")
     assert isinstance(layer, ScreenLayer) and 0 < layer.fallback_share < 1
 

@@ -136,8 +136,8 @@ def test_membership():
     label, top = np.array([0, 0, 2], np.int32), np.array([[5, 1], [1, 7], [2, 9]], np.int32)
     counts = count(label, top, 3, 10, EOS)
     screen = screen_of(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), counts, knapsack(counts, 0))
-    found = membership(screen, np.array([0, 1, 2, 2], np.int32), np.array([[1, 9], [2, 3], [9, 2], [0, 1]]), 10)
-    assert found.tolist() == [[True, False], [True, False], [True, True], [False, False]]
+    result = membership(screen, np.array([0, 1, 2, 2], np.int32), np.array([[1, 9], [2, 3], [9, 2], [0, 1]]), 10)
+    assert result.tolist() == [[True, False], [True, False], [True, True], [False, False]]
 
 
 def tiny_counts(seed: int, same_size: bool) -> Counts:
@@ -241,8 +241,8 @@ def test_pieces_of_a_tail_bend_as_the_words_outside_do():
     fitted = complete(screen, output, mass, hidden[:1500], total[:1500].astype(np.float32))
 
     def error(tail: ResidualMass) -> float:
-        found = np.logaddexp.reduce((hidden[1500:] @ tail.weight[0].T + tail.bias[0]).astype(np.float64), axis=1)
-        return float(np.abs(found - outside[1500:]).mean())
+        result = np.logaddexp.reduce((hidden[1500:] @ tail.weight[0].T + tail.bias[0]).astype(np.float64), axis=1)
+        return float(np.abs(result - outside[1500:]).mean())
 
     flat = ResidualMass(np.zeros((1, 1, 3), np.float32), np.zeros((1, 1), np.float32))
     inside = np.logaddexp.reduce(logits[:1500, :40], axis=1).astype(np.float32)

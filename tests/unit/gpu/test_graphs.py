@@ -66,10 +66,10 @@ def test_replayed_answers_are_those_of_the_layer(kind, captures) -> None:
     layer = DeviceLayer(weight, bias, Vectors(CPU, torch.float32, 12), CPU, torch.float32)
     if kind == "union":
         layer = UnionLayer(layer, MadeArtifacts(weight, bias).screen().by_scope[""])
-    wanted = [layer.topk(hidden[:rows], 4) for rows in (5, 6, 1, 23)]
+    expected = [layer.topk(hidden[:rows], 4) for rows in (5, 6, 1, 23)]
     layer.graphs = True
-    for rows, truth in zip((5, 6, 1, 23), wanted, strict=True):
-        found = layer.topk(hidden[:rows], 4)
-        np.testing.assert_array_equal(found.token, truth.token)
-        np.testing.assert_array_equal(found.log_prob, truth.log_prob)
+    for rows, truth in zip((5, 6, 1, 23), expected, strict=True):
+        outcome = layer.topk(hidden[:rows], 4)
+        np.testing.assert_array_equal(outcome.token, truth.token)
+        np.testing.assert_array_equal(outcome.log_prob, truth.log_prob)
     assert len(captures) == 3  # 5 and 6 rows share one

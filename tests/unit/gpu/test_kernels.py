@@ -32,10 +32,10 @@ def in_process(*command: str, **environment: str) -> str:
     """Output of Python in a process of its own: whether Triton compiles or interprets is decided at import."""
     clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     paths = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
-    given = clean | {"PYTHONPATH": paths, "TRITON_DEFAULT_FP_FUSION": "1"} | environment
-    done = subprocess.run([sys.executable, *command], env=given, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    variables = clean | {"PYTHONPATH": paths, "TRITON_DEFAULT_FP_FUSION": "1"} | environment
+    process = subprocess.run([sys.executable, *command], env=variables, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,8 +53,8 @@ def test_kernels_equal_the_reference_in_the_interpreter() -> None:
 
 def test_kernels_compile_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     pytest.importorskip("triton.backends.nvidia")
-    said = in_process("-m", "support.gpu_compile", "fp16", "90", TRITON_CACHE_DIR=str(tmp_path))
-    found = {line["kernel"]: line for line in map(json.loads, said.splitlines())}
-    assert len(found) == 8
-    assert all(line["stack"] == 0 for line in found.values()), "registers are spilled"
-    assert all(found[name]["tensor_cores"] for name in found if name.startswith("product"))
+    message = in_process("-m", "support.gpu_compile", "fp16", "90", TRITON_CACHE_DIR=str(tmp_path))
+    results = {line["kernel"]: line for line in map(json.loads, message.splitlines())}
+    assert len(results) == 8
+    assert all(line["stack"] == 0 for line in results.values()), "registers are spilled"
+    assert all(results[name]["tensor_cores"] for name in results if name.startswith("product"))

@@ -37,9 +37,9 @@ def on_device(name, weight, bias, artifacts):
 
 
 def assert_same(layer, truth, hidden, k):
-    found, wanted = layer.topk(hidden, k), truth.topk(hidden, k)
-    np.testing.assert_array_equal(found.token, wanted.token)
-    np.testing.assert_allclose(found.log_prob, wanted.log_prob, rtol=0, atol=1e-4)
+    result, expected = layer.topk(hidden, k), truth.topk(hidden, k)
+    np.testing.assert_array_equal(result.token, expected.token)
+    np.testing.assert_allclose(result.log_prob, expected.log_prob, rtol=0, atol=1e-4)
     token = np.random.default_rng(1).integers(0, VOCAB, len(hidden)).astype(np.int32)
     np.testing.assert_allclose(layer.log_prob(hidden, token), truth.log_prob(hidden, token), rtol=0, atol=2e-3)
 
@@ -59,9 +59,9 @@ def test_union() -> None:
         cluster = np.argmax(rows @ screen.weight.T + screen.bias, axis=1).astype(np.int32)
         tokens = union(cluster, screen.token, screen.start)
         truth = ReferenceLayer(weight[tokens], bias[tokens]).topk(rows, 1)
-        found = layer.topk(rows, 1)
-        np.testing.assert_array_equal(found.token, tokens[truth.token])
-        np.testing.assert_allclose(found.log_prob, truth.log_prob, rtol=0, atol=1e-4)
+        result = layer.topk(rows, 1)
+        np.testing.assert_array_equal(result.token, tokens[truth.token])
+        np.testing.assert_allclose(result.log_prob, truth.log_prob, rtol=0, atol=1e-4)
         outside = np.full(len(rows), np.setdiff1d(np.arange(VOCAB), tokens)[0], np.int32)
         assert (layer.log_prob(rows, outside) == -np.inf).all()
 

@@ -41,10 +41,10 @@ class Taken:
 @pytest.mark.parametrize("config", TRANSFORMER_GRID, indirect=True)
 def test_hidden_vectors_are_the_native_ones(config, make_tensors, walk):
     tensors, path = make_tensors(config), walk(config)
-    found = path.run(Taken(DeviceModel(config, tensors, CPU)))
+    result = path.run(Taken(DeviceModel(config, tensors, CPU)))
     truth = path.run(NativeModel(config, tensors).open())
     assert np.abs(truth).max() > 0.5
-    np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(result, truth, rtol=0, atol=TOLERANCE)
 
 
 @SMALL
@@ -68,13 +68,13 @@ def test_long_rows_and_many_sources_outgrow_the_first_pools(small, make_tensors,
     states, draw = [device.admit(requests), native.admit(requests)], np.random.default_rng(3)
     for _ in range(70):
         token = draw.integers(0, small.target_vocab_size, len(request)).astype(np.int32)
-        (found, first), (truth, second) = (
+        (result, first), (truth, second) = (
             run.step(request, state, token) for run, state in zip((device, native), states, strict=True)
         )
         states = [first, second]
         device.retain(first)
         native.retain(second)
-    np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(result, truth, rtol=0, atol=TOLERANCE)
 
 
 @SMALL
@@ -108,8 +108,8 @@ def test_mistakes_are_refused_and_change_nothing(small, make_tensors, walk):
     run = model.open()
     run.admit(path.requests)
     one = np.zeros(1, np.int32)
-    for request, state, token, said in ((one, one, one, "state 0 is 0"), (one + 99, one + 1, one, "request is 99")):
-        with pytest.raises(ValueError, match=said):
+    for request, state, token, message in ((one, one, one, "state 0 is 0"), (one + 99, one + 1, one, "request is 99")):
+        with pytest.raises(ValueError, match=message):
             run.step(request, state, token)
     with pytest.raises(ValueError, match="admitted already"):
         run.admit(path.requests)
@@ -123,8 +123,8 @@ def test_half_precision_is_near(small, make_tensors, walk):
     tensors, path = make_tensors(small), walk(small)
     truth = path.run(NativeModel(small, tensors).open())
     for dtype, tolerance in (("float16", 0.05), ("bfloat16", 0.4)):
-        found = path.run(Taken(DeviceModel(small, tensors, CPU, dtype)))
-        near = np.abs(found - truth).max(axis=1) < tolerance
+        result = path.run(Taken(DeviceModel(small, tensors, CPU, dtype)))
+        near = np.abs(result - truth).max(axis=1) < tolerance
         assert near.mean() > 0.9 if getattr(small, "experts", 0) else near.all()  # another expert is another vector
 
 

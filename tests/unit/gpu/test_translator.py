@@ -76,9 +76,9 @@ def both(folder: Path) -> tuple[Translator, Translator]:
 @pytest.mark.parametrize("choices", [{"beam_size": 1}, {"beam_size": 5}, {"beam_size": 5, "schedule": "stream"}])
 def test_a_transformer_says_what_the_native_one_says(facts, choices, make_folder, sentences) -> None:
     device, native = both(make_folder(**facts))
-    found = device.translate(sentences[:12], **LENGTH, **choices)
-    assert tokens(found) == tokens(native.translate(sentences[:12], **LENGTH, **choices))
-    assert len({t.text for t in found}) > 3  # the answers depend on the input
+    results = device.translate(sentences[:12], **LENGTH, **choices)
+    assert tokens(results) == tokens(native.translate(sentences[:12], **LENGTH, **choices))
+    assert len({t.text for t in results}) > 3  # the answers depend on the input
 
 
 @pytest.mark.parametrize(
@@ -95,22 +95,22 @@ def test_a_transformer_says_what_the_native_one_says(facts, choices, make_folder
 )
 def test_every_search_runs(choices, make_folder, sentences) -> None:
     device, native = both(make_folder())
-    found, wanted = (one.translate(sentences[:12], **LENGTH, **choices) for one in (device, native))
-    assert tokens(found) == tokens(wanted)
+    results, expected = (one.translate(sentences[:12], **LENGTH, **choices) for one in (device, native))
+    assert tokens(results) == tokens(expected)
 
 
 def test_texts_that_come_while_others_are_decoded(make_folder, sentences) -> None:
     device, native = both(make_folder())
     with device.session(**LENGTH) as session:
         handles = [session.submit(text) for text in sentences[:20]]
-        found = [handle.result() for handle in handles]
-    assert tokens(found) == tokens(native.translate(sentences[:20], **LENGTH))
+        results = [handle.result() for handle in handles]
+    assert tokens(results) == tokens(native.translate(sentences[:20], **LENGTH))
 
 
 def test_scores_of_given_texts(make_folder, sentences) -> None:
     device, native = both(make_folder())
-    found, wanted = (one.score(sentences[:6], sentences[6:12]) for one in (device, native))
-    assert [a.score for a in found] == pytest.approx([a.score for a in wanted], abs=1e-3)
+    results, expected = (one.score(sentences[:6], sentences[6:12]) for one in (device, native))
+    assert [a.score for a in results] == pytest.approx([a.score for a in expected], abs=1e-3)
 
 
 def test_choices_that_are_not_there_are_refused_by_name(tiny_model, make_folder) -> None:

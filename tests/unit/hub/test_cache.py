@@ -47,9 +47,9 @@ def firefox(registry: Registry) -> Registry:
 def test_a_model_is_fetched_once_and_its_origin_kept(firefox: Registry) -> None:
     folder = get()
     assert content(folder) == FILES
-    asked = len(firefox.asked)
+    count = len(firefox.asked)
     assert get() == folder
-    assert len(firefox.asked) == asked == 5
+    assert len(firefox.asked) == count == 5
     (model,) = cache.installed()
     assert (model.name, model.facts["license"], model.facts["quality"][:14]) == (
         "firefox:en-pt", "MPL-2.0", "flores200-plus",

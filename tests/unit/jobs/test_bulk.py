@@ -108,10 +108,10 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
     source.write_text("".join(json.dumps(record) + "\n" for record in records) + "\n")
     out = source.with_name("out")
     translate_file(tiny_model, source, out, field="t", into="pt", **OPTIONS)
-    found = out.read_text().splitlines()
-    assert [json.loads(line)["pt"] for line in found[:21]] == whole.splitlines()
-    assert [json.loads(line) for line in found[21:23]] == [{"t": None, "pt": ""}, {"t": "", "pt": ""}]
-    assert (json.loads(found[3])["id"], found[23], len(found)) == (3, "", 24)
+    results = out.read_text().splitlines()
+    assert [json.loads(line)["pt"] for line in results[:21]] == whole.splitlines()
+    assert [json.loads(line) for line in results[21:23]] == [{"t": None, "pt": ""}, {"t": "", "pt": ""}]
+    assert (json.loads(results[3])["id"], results[23], len(results)) == (3, "", 24)
     for line, message in (
         ("{", "line 2 is not JSON"),
         ("[]", "not a JSON object but list"),
@@ -123,15 +123,15 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
 
 
 def test_a_batch_gets_a_column_here_and_in_other_processes(tiny_model: Path, source: Path, whole: str) -> None:
-    texts, wanted = source.read_text().splitlines()[:6], whole.splitlines()[:6]
+    texts, expected = source.read_text().splitlines()[:6], whole.splitlines()[:6]
     batch = TranslateBatch(tiny_model, field="de", into="en", **OPTIONS)
-    assert batch({"id": [0], "de": texts[:1]}) == {"id": [0], "de": texts[:1], "en": wanted[:1]}
-    assert pickle.loads(pickle.dumps(batch))({"de": [None, texts[1]]})["en"] == ["", wanted[1]]
+    assert batch({"id": [0], "de": texts[:1]}) == {"id": [0], "de": texts[:1], "en": expected[:1]}
+    assert pickle.loads(pickle.dumps(batch))({"de": [None, texts[1]]})["en"] == ["", expected[1]]
     assert len(pickle.dumps(batch)) < 2000  # no weights in it
     with pytest.raises(InputError, match=r"field is 'de'; the batch has the columns dee. Did you mean 'dee'"):
         batch({"dee": texts})
     halves = [{"de": texts[:3]}, {"de": texts[3:]}]
     for method in ("spawn", "fork"):  # after it was used here, threads and all
         with multiprocessing.get_context(method).Pool(1) as pool:
-            found = pool.map_async(batch, halves).get(timeout=120)
-        assert [text for part in found for text in part["en"]] == wanted
+            results = pool.map_async(batch, halves).get(timeout=120)
+        assert [text for part in results for text in part["en"]] == expected

@@ -24,5 +24,5 @@ def test_what_is_touched_counts_and_stays() -> None:
 
 def test_a_small_child_of_a_large_process_is_small() -> None:
     block = np.ones(400 << 20, np.uint8)
-    said = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True).stdout
-    assert 1 << 20 < int(said) < len(block)
+    message = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True).stdout
+    assert 1 << 20 < int(message) < len(block)

@@ -34,13 +34,13 @@ def test_a_killed_worker_loses_and_doubles_nothing(
     try:
         rows = [{"id": number, "text": text} for number, text in enumerate(sentences[:200])]
         dataset = ray.data.from_items(rows, override_num_blocks=4)
-        found = sharpbeam.ray.translate(dataset, tiny_model, workers=2, batch_size=25, beam_size=2, max_length=8)
-        done = sorted(found.take_all(), key=lambda row: row["id"])
+        results = sharpbeam.ray.translate(dataset, tiny_model, workers=2, batch_size=25, beam_size=2, max_length=8)
+        in_order = sorted(results.take_all(), key=lambda row: row["id"])
     finally:
         ray.shutdown()
     assert note.exists()
-    wanted = Translator(tiny_model).translate(sentences[:200], beam_size=2, max_length=8)
-    assert done == [row | {"translation": one.text} for row, one in zip(rows, wanted, strict=True)]
+    expected = Translator(tiny_model).translate(sentences[:200], beam_size=2, max_length=8)
+    assert in_order == [row | {"translation": one.text} for row, one in zip(rows, expected, strict=True)]
 
 
 def test_wrong_options_are_named_before_any_work() -> None:

@@ -28,14 +28,14 @@ def source(tmp_path: Path, sentences: list[str]) -> Path:
 
 def test_lines_are_those_of_the_translator_whatever_the_model_is_given_as(tiny_model: Path, source: Path) -> None:
     translator = Translator(tiny_model)
-    wanted = [t.text for t in translator.translate(source.read_text().splitlines(), **OPTIONS)]
-    done: list[int] = []
+    expected = [t.text for t in translator.translate(source.read_text().splitlines(), **OPTIONS)]
+    counts: list[int] = []
     for model in (tiny_model, str(tiny_model), translator):
-        stats = translate_file(model, source, source.with_name("out"), progress=done.append, restart=True, **OPTIONS)
-        assert source.with_name("out").read_text().splitlines() == wanted
-        assert (stats.sentences, sum(done), stats.steps > 0) == (50, 50, True)
+        stats = translate_file(model, source, source.with_name("out"), progress=counts.append, restart=True, **OPTIONS)
+        assert source.with_name("out").read_text().splitlines() == expected
+        assert (stats.sentences, sum(counts), stats.steps > 0) == (50, 50, True)
         assert json.loads(stats.json())["sentences"] == 50
-        done.clear()
+        counts.clear()
 
 
 def test_options_may_be_built_once_and_changed_by_name(tiny_model: Path, source: Path) -> None:
@@ -43,8 +43,8 @@ def test_options_may_be_built_once_and_changed_by_name(tiny_model: Path, source:
     out = source.with_name("out")
     translate_file(tiny_model, source, out, options=options, num_hypotheses=2, format="jsonl")
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    wanted = Translator(tiny_model).translate(source.read_text().splitlines(), options=options, num_hypotheses=2)
-    assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in t.hypotheses] for t in wanted]
+    expected = Translator(tiny_model).translate(source.read_text().splitlines(), options=options, num_hypotheses=2)
+    assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in t.hypotheses] for t in expected]
 
 
 def test_several_files_are_one_job(tiny_model: Path, source: Path) -> None:
@@ -78,11 +78,11 @@ def test_an_interrupted_run_is_resumed_from_python(
     monkeypatch.setattr(chunks, "CHUNK", 8)
 
     def interrupt(number: int) -> None:
-        done.append(number)
-        if len(done) == 20:
+        counts.append(number)
+        if len(counts) == 20:
             raise KeyboardInterrupt
 
-    done: list[int] = []
+    counts: list[int] = []
     with pytest.raises(KeyboardInterrupt):
         translate_file(translator, source, out, progress=interrupt, **OPTIONS)
     assert "16 lines are kept in" in caplog.text and "resume=True" in caplog.text

@@ -29,15 +29,15 @@ def changed(x: np.ndarray, by: float) -> np.ndarray:
     return y
 
 
-def error(got: object, wanted: object) -> float:
+def error(got: object, expected: object) -> float:
     """Largest difference, relative to 1 or to the size of the answer, whichever is larger."""
-    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
-    return float(np.max(np.abs(got - wanted) / np.maximum(1.0, np.abs(wanted))))
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    return float(np.max(np.abs(got - expected) / np.maximum(1.0, np.abs(expected))))
 
 
-def ulps(got: np.ndarray, wanted: np.ndarray) -> float:
+def ulps(got: np.ndarray, expected: np.ndarray) -> float:
     """Largest difference in units in the last place of the right answer."""
-    return float(np.max(np.abs(got - wanted) / np.spacing(np.abs(wanted).astype(np.float32))))
+    return float(np.max(np.abs(got - expected) / np.spacing(np.abs(expected).astype(np.float32))))
 
 
 # ---------------------------------------------------------------------------------------------- tanh, sigmoid
@@ -59,9 +59,9 @@ def reference_sigmoid(x: np.ndarray) -> np.ndarray:
     return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
-def others(got: object, wanted: object) -> float:
+def others(got: object, expected: object) -> float:
     """The share of floats that are not the nearest to the right answers."""
-    return float(np.mean(np.asarray(got) != np.asarray(wanted).astype(np.float32)))
+    return float(np.mean(np.asarray(got) != np.asarray(expected).astype(np.float32)))
 
 
 @pytest.mark.parametrize("name", ["tanh", "sigmoid"])
@@ -84,8 +84,8 @@ def test_cells_and_attention_are_the_nearest_floats():
     hidden[: 2 * size] = 0
     cell = inputs[: 3 * size], hidden, state
     assert others(_core.gru(*cell), reference.gru(*cell)) <= MOST_OTHERS
-    for got, wanted in zip(_core.lstm(inputs, none, state), reference.lstm(inputs, none, state), strict=True):
-        assert others(got, wanted) <= MOST_OTHERS
+    for got, expected in zip(_core.lstm(inputs, none, state), reference.lstm(inputs, none, state), strict=True):
+        assert others(got, expected) <= MOST_OTHERS
     attention = normal(4, 130), normal(5, size, 130), normal(6, 130)
     assert others(_core.mlp_scores(*attention), reference.mlp_scores(*attention)) <= MOST_OTHERS
 

@@ -28,19 +28,19 @@ def text(tmp_path: Path) -> Path:
 def test_generate_answers_prompts_in_order(call, model):  # noqa: F811
     flags = [flag for prompt in PROMPTS for flag in ("--prompt", prompt)]
     options = ("--beam-size", 3, "--num-hypotheses", 2, "--max-length", 6)
-    found = Generator(model).generate(PROMPTS, beam_size=3, num_hypotheses=2, max_length=6)
+    outcome = Generator(model).generate(PROMPTS, beam_size=3, num_hypotheses=2, max_length=6)
     result = call("generate", model, *flags, *options)
     assert result.status == 0, result.err
-    assert result.lines == [f"{f.prompt} {h.text}".strip() for f in found for h in f.hypotheses]
+    assert result.lines == [f"{f.prompt} {h.text}".strip() for f in outcome for h in f.hypotheses]
     records = [json.loads(line) for line in call("generate", model, *flags, *options, "--format", "jsonl").lines]
     assert [(r["index"], r["prompt"]) for r in records] == list(enumerate(PROMPTS))
-    assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in f.hypotheses] for f in found]
+    assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in f.hypotheses] for f in outcome]
 
 
 def test_generate_reads_standard_input(run, model):  # noqa: F811
     result = run("generate", model, "--beam-size", 1, "--max-length", 4, stdin=b"ba de\n\nki\n")
-    found = Generator(model).generate(["ba de", "", "ki"], beam_size=1, max_length=4)
-    assert result.lines == [f"{f.prompt} {f.text}".strip() for f in found]
+    outcome = Generator(model).generate(["ba de", "", "ki"], beam_size=1, max_length=4)
+    assert result.lines == [f"{f.prompt} {f.text}".strip() for f in outcome]
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -81,14 +81,14 @@ def test_a_language_model_gets_a_screen(call, model, tmp_path):  # noqa: F811
     parts = load_model(folder, MachineOptions(), "language")
     records = np.load(tmp_path / "vectors/part-00000.npy")
     targets = [*parts.target.encode(text.read_text().splitlines()[0]), parts.model.eos_id]
-    wanted: list[Any] = []
+    expected: list[Any] = []
     decoding = parts.model.open()
     request = np.zeros(1, np.int32)
     state = decoding.admit([Request(0, np.array([parts.model.eos_id], np.int32))])
     for token in [parts.model.bos_id, *targets[:-1]]:
         hidden, state = decoding.step(request, state, np.array([token], np.int32))
-        wanted.append(hidden[0].tolist())
-    assert records["hidden"][: len(targets)].tolist() == wanted
+        expected.append(hidden[0].tolist())
+    assert records["hidden"][: len(targets)].tolist() == expected
     assert (records["floor"] == -np.inf).all()
     texts = text.read_text().splitlines()[:20]
     scorer = Scorer(folder)

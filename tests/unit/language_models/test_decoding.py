@@ -107,10 +107,10 @@ def test_save_then_load_gives_the_same_answer(config, build, tmp_path):
     loaded = load_weights(tmp_path / "model") if is_native else build(config, read_tensors(tmp_path / "model", config))
     assert read_config(tmp_path / "model") == config
     assert path.run(loaded.open()).tobytes() == path.run(built.open()).tobytes()
-    for got, wanted in zip(loaded.output(), built.output(), strict=True):
-        assert got.tobytes() == wanted.tobytes()
-    wanted = tensors["embedding" if config.tied_output else "output_weight"]
-    assert np.array_equal(loaded.output()[0], wanted)
+    for got, expected in zip(loaded.output(), built.output(), strict=True):
+        assert got.tobytes() == expected.tobytes()
+    expected = tensors["embedding" if config.tied_output else "output_weight"]
+    assert np.array_equal(loaded.output()[0], expected)
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,11 @@ def by_hand(model: Path, prompt: str, steps: int) -> list[int]:
 
 def test_greedy_is_the_best_word_each_time(generator, model):
     options = {"beam_size": 1, "max_length": 9, "return_scores": True}
-    for prompt, found in zip(PROMPTS, generator.generate(PROMPTS, **options), strict=True):
+    for prompt, result in zip(PROMPTS, generator.generate(PROMPTS, **options), strict=True):
         words = by_hand(model, prompt, 9)
-        assert found.prompt == prompt
-        assert found.text == WORDS.decode(words)
-        assert len(found.hypotheses[0].token_scores) == len(words)
+        assert result.prompt == prompt
+        assert result.text == WORDS.decode(words)
+        assert len(result.hypotheses[0].token_scores) == len(words)
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 5}, {"batch_tokens": 4000}])
@@ -82,10 +82,10 @@ def test_answers_are_the_same_in_any_company(generator, model, options, threads)
 def test_the_score_of_a_search_is_the_score_of_the_sentence(generator, scorer):
     ended = 0
     for beam in (1, 4):
-        for found in generator.generate(PROMPTS, beam_size=beam, num_hypotheses=beam, max_length=9):
-            for answer in found.hypotheses:
-                prompt = len(WORDS.encode(found.prompt))
-                forced = scorer.score([f"{found.prompt} {answer.text}"])[0].token_scores
+        for result in generator.generate(PROMPTS, beam_size=beam, num_hypotheses=beam, max_length=9):
+            for answer in result.hypotheses:
+                prompt = len(WORDS.encode(result.prompt))
+                forced = scorer.score([f"{result.prompt} {answer.text}"])[0].token_scores
                 count = len(answer.token_scores)  # one more than words where the end was reached
                 assert forced[prompt : prompt + count] == answer.token_scores
                 ended += count > len(answer.tokens)
@@ -102,8 +102,8 @@ def test_beam_search_finds_likelier_sentences(generator):
 def test_native_and_pytorch_say_the_same(generator, scorer, model):
     torch_model = pytest.importorskip("support.torch_model", reason="PyTorch is not installed")
     generator_twin, scorer_twin = (torch_model.torch_translator(model, kind) for kind in (Generator, Scorer))
-    texts = [found.text for found in generator.generate(PROMPTS, max_length=9)]
-    assert [found.text for found in generator_twin.generate(PROMPTS, max_length=9)] == texts
+    texts = [result.text for result in generator.generate(PROMPTS, max_length=9)]
+    assert [result.text for result in generator_twin.generate(PROMPTS, max_length=9)] == texts
     for a, b in zip(scorer.score(texts), scorer_twin.score(texts), strict=True):
         np.testing.assert_allclose(a.token_scores, b.token_scores, atol=1e-4)
 

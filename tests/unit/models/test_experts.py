@@ -39,14 +39,14 @@ def test_two_experts_answer_for_each_position_times_their_gates(normalized):
     draw = torch.Generator().manual_seed(3)
     logits, x = torch.randn(40, 5, generator=draw), torch.randn(40, 7, generator=draw)
     weights = torch.randn(5, 7, 7, generator=draw)
-    found = mixture(x, route(logits, normalized), lambda expert, some: some @ weights[expert])
+    result = mixture(x, route(logits, normalized), lambda expert, some: some @ weights[expert])
     for n in range(40):
         share = np.exp(logits[n].double().numpy())
         share /= share.sum()
         best, second = np.argsort(-share)[:2]
         total = share[best] + share[second] if normalized else 1.0
-        wanted = sum(share[e] / total * (x[n] @ weights[e]).numpy() for e in (best, second))
-        assert np.allclose(found[n], wanted, atol=1e-5)
+        expected = sum(share[e] / total * (x[n] @ weights[e]).numpy() for e in (best, second))
+        assert np.allclose(result[n], expected, atol=1e-5)
 
 
 def test_equal_scores_go_to_the_lower_number():

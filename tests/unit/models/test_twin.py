@@ -135,8 +135,8 @@ def test_rounded_steps_are_close_to_teacher_forcing(
     steps = stepped(NativeModel(config, tensors, isa, compute_type), requests, targets)
     truth = forced(config, tensors, requests, targets)
 
-    def apart(found, wanted):
-        return np.linalg.norm(found - wanted, axis=(1, 2)) / np.linalg.norm(wanted, axis=(1, 2))
+    def apart(result, expected):
+        return np.linalg.norm(result - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))
 
     assert (apart(steps, truth) < most).all()
     assert (apart(steps[:, :-1], truth[:, 1:]) > most).all()  # one token late

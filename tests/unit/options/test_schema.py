@@ -36,7 +36,7 @@ def test_a_value_may_stand_for_one_of_another_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"needed": 0}, "toy.needed is 0; it must be 1 or more."),
         ({"needed": 1.0}, "toy.needed is 1.0; it must be a whole number."),
@@ -48,14 +48,14 @@ def test_a_value_may_stand_for_one_of_another_type() -> None:
         ({"needed": 1, "names": "a"}, "toy.names is 'a'; it must be a list."),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], said: str) -> None:
+def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Toy(**values)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({}, "toys: option 'needed' is missing."),
         ({"needed": 1, "shre": 0.5}, "toys: unknown option 'shre'. Did you mean 'share'?"),
@@ -63,10 +63,10 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], sai
         ({"needed": 1, "xyzzy": 0}, "toys: unknown option 'xyzzy'. Allowed are bound, kind, names, needed, share."),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], said: str) -> None:
+def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         build(Toy, table, "toys")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_what_other_programs_have_and_we_lack_is_explained() -> None:
 
 def test_an_option_that_is_on_says_what_switching_it_off_does() -> None:
     groups = [*type_hints(DecodeOptions).values(), MachineOptions, DocumentOptions, ServerOptions, ScreenOptions]
-    found = [field for group in groups for field in fields_of(group).values() if field.default is True]
-    assert len(found) >= 8 and all(field.metadata["off"] for field in found)
+    results = [field for group in groups for field in fields_of(group).values() if field.default is True]
+    assert len(results) >= 8 and all(field.metadata["off"] for field in results)
 
 
 def test_every_option_is_explained_in_at_most_twenty_words() -> None:

@@ -85,20 +85,20 @@ def test_the_vectors_are_those_of_the_translation_into_that_language(
     """Greedy: a step for each token that is not forced, and the best of each step is that token."""
     folder = make_transformer(languages=LANGUAGES, **facts)
     translator = Translator(folder)
-    found = {}
+    results = {}
     for name in ("aa-bb", "cc-aa"):
         direction = translator.loaded.language_tags.named(name)
         place = tmp_path / name
         collector = Collector(translator.loaded, place, beam_size=1, top_k=1, direction=direction)
         (part,) = collector.collect(sentences[:9], {}, 10**9, lambda _: None).parts
-        wanted = translator.translate(sentences[:9], beam_size=1, return_scores=True, **options_of(name))
-        for i, translation in enumerate(wanted):
+        expected = translator.translate(sentences[:9], beam_size=1, return_scores=True, **options_of(name))
+        for i, translation in enumerate(expected):
             own = part[part["sentence"] == i]
             forced = len(direction.prefix)
             assert own["log_prob"][:, 0].tolist() == pytest.approx(list(translation.token_scores[forced:]))
             assert own["step"].tolist() == list(range(forced, len(translation.token_scores)))
-        found[name] = part["hidden"].tobytes()
-    assert len(set(found.values())) == 2
+        results[name] = part["hidden"].tobytes()
+    assert len(set(results.values())) == 2
 
 
 def collection(sentences: Sequence[int]) -> Collection:
@@ -110,11 +110,11 @@ def collection(sentences: Sequence[int]) -> Collection:
 def test_sentences_of_several_collections_stay_apart_and_keep_what_they_are_for() -> None:
     first, second, third = collection([0, 3, 21]), collection([3, 4, 5]), collection([0, 1, 2])
     together = Collection.of([Collection.of([first, second]), third])
-    found = together.read(lambda numbers: np.ones(len(numbers), np.bool_))
-    assert len(together) == len(set(found["sentence"].tolist())) == 9
-    assert (found["sentence"] % 10).tolist() == [0, 3, 1, 3, 4, 5, 0, 1, 2]
+    results = together.read(lambda numbers: np.ones(len(numbers), np.bool_))
+    assert len(together) == len(set(results["sentence"].tolist())) == 9
+    assert (results["sentence"] % 10).tolist() == [0, 3, 1, 3, 4, 5, 0, 1, 2]
     chosen = together.read(lambda numbers: numbers % 10 == 0)
-    assert chosen["sentence"].tolist() == found["sentence"][found["hidden"][:, 0] == 0].tolist()
+    assert chosen["sentence"].tolist() == results["sentence"][results["hidden"][:, 0] == 0].tolist()
     assert first.parts[0]["sentence"].tolist() == [0, 3]
 
 
@@ -137,7 +137,7 @@ def test_the_unit_that_has_a_screen_of_its_own() -> None:
 
 def test_scopes_with_the_same_sets_say_the_same(model: Path, sentences: list[str]) -> None:
     one, other = some_screen(1, 40), some_screen(2, 40)
-    found = {}
+    results = {}
     kinds: dict[Per, dict[str, Screen]] = {
         "all": {"": one},
         "target": {"aa": one, "bb": one},
@@ -145,11 +145,11 @@ def test_scopes_with_the_same_sets_say_the_same(model: Path, sentences: list[str
     }
     for per, screens in kinds.items():
         translator = put(model, per, screens)
-        found[per] = [answers(translator, sentences[:20], output_layer="screen", **options_of(n)) for n in DIRECTIONS]
-    assert found["all"] == found["target"] == found["direction"]
+        results[per] = [answers(translator, sentences[:20], output_layer="screen", **options_of(n)) for n in DIRECTIONS]
+    assert results["all"] == results["target"] == results["direction"]
     translator = put(model, "direction", {**kinds["direction"], "bb-aa": other})
     last = [answers(translator, sentences[:20], output_layer="screen", **options_of(n)) for n in DIRECTIONS]
-    assert last[0] == found["all"][0] and last[1] != found["all"][1] and last[2] == found["all"][2]
+    assert last[0] == results["all"][0] and last[1] != results["all"][1] and last[2] == results["all"][2]
 
 
 def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request]:
@@ -157,9 +157,9 @@ def mixed_requests(translator: Translator, sentences: list[str]) -> list[Request
     made = []
     for i, sentence in enumerate(sentences):
         options = DecodeOptions(languages=LanguageOptions(**options_of(DIRECTIONS[i % 3])))
-        (given,) = encode_texts(translator.loaded, [sentence], None, options)
-        assert given.request is not None
-        made.append(replace(given.request, index=i))
+        (encoded,) = encode_texts(translator.loaded, [sentence], None, options)
+        assert encoded.request is not None
+        made.append(replace(encoded.request, index=i))
     return made
 
 
@@ -213,8 +213,8 @@ def test_rows_that_fall_back_are_answered_from_all_tokens(model: Path, sentences
     screens["cc-aa"] = replace(screens["cc-aa"], fallback=replace(test, threshold=-NEVER))
     translator = put(model, "direction", screens)
     requests = mixed_requests(translator, sentences[:12])
-    found, exact = (run(translator, requests, name, 10_000) for name in ("screen", "scan"))
-    same = [found[i] == exact[i] for i in range(12)]
+    results, exact = (run(translator, requests, name, 10_000) for name in ("screen", "scan"))
+    same = [results[i] == exact[i] for i in range(12)]
     assert all(same[0::3]) and all(same[1::3]) and not all(same[2::3])
     layer = translator.loaded.layer_named("screen")
     assert isinstance(layer, ByLanguage) and layer.fallback_share is not None and 0.5 < layer.fallback_share < 1
@@ -225,10 +225,10 @@ def test_alternatives_and_scores_take_the_screen_of_the_direction(model: Path, s
     translator, options = put(model, "direction", screens), options_of("cc-aa")
     alone = put(model, "all", {"": screens["cc-aa"]})
     few = {**PLAIN, "num_hypotheses": 3, "return_alternatives": True, "output_layer": "screen"}
-    given = {"output_layer": "screen", **options}
+    keywords = {"output_layer": "screen", **options}
     assert translator.translate(sentences[:5], **few, **options) == alone.translate(sentences[:5], **few, **options)
     pairs = (sentences[:5], sentences[5:10])
-    assert translator.score(*pairs, **given) == alone.score(*pairs, **given)
+    assert translator.score(*pairs, **keywords) == alone.score(*pairs, **keywords)
 
 
 # ---- the folder, and what is refused
@@ -237,15 +237,15 @@ def test_alternatives_and_scores_take_the_screen_of_the_direction(model: Path, s
 def test_what_is_saved_is_read(model: Path) -> None:
     screens = {name: some_screen(i, 20 + i) for i, name in enumerate(DIRECTIONS)}
     put(model, "direction", screens)
-    found = read_screens(model, *output_of(model))
-    assert found.per == "direction" and list(found.by_scope) == list(DIRECTIONS)
-    for scope, screen in found.by_scope.items():
+    results = read_screens(model, *output_of(model))
+    assert results.per == "direction" and list(results.by_scope) == list(DIRECTIONS)
+    for scope, screen in results.by_scope.items():
         for name in ("weight", "bias", "start", "token"):
             np.testing.assert_array_equal(getattr(screen, name), getattr(screens[scope], name))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"per": "pair"}, "per is 'pair'; it must be target or direction"),
         ({"screens": {}}, "it must be target or direction, with screens"),
@@ -253,11 +253,11 @@ def test_what_is_saved_is_read(model: Path) -> None:
         ({"screens": {**{name: {} for name in DIRECTIONS}, "bb-cc": {}}}, "it must hold bias, start, token, weight"),
     ],
 )
-def test_a_damaged_folder_is_refused(model: Path, change: dict[str, Any], said: str) -> None:
+def test_a_damaged_folder_is_refused(model: Path, change: dict[str, Any], message: str) -> None:
     put(model, "direction", {name: some_screen(i, 20) for i, name in enumerate(DIRECTIONS)})
     path = model / "screen.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         read_screens(model, *output_of(model))
 
 

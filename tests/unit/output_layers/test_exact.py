@@ -24,11 +24,11 @@ def test_same_tokens_as_the_reference_where_logits_are_exact(seed, shape, share)
     rows, width, vocab = shape
     k = 1 + round(share * (vocab - 1))
     weight, bias, hidden = whole(seed, vocab, width), whole(seed + 1, vocab), whole(seed + 2, rows, width)
-    wanted = ReferenceLayer(weight, bias).topk(hidden, k)
+    expected = ReferenceLayer(weight, bias).topk(hidden, k)
     for isa in table_names():
         got = ExactLayer.build(weight, bias, isa).topk(hidden, k)
-        assert got.token.tolist() == wanted.token.tolist()
-        np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+        assert got.token.tolist() == expected.token.tolist()
+        np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=TOLERANCE, rtol=0)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -39,19 +39,19 @@ def test_as_the_reference_where_they_are_not(seed, shape, share):
     k = 1 + round(share * (vocab - 1))
     weight, bias, hidden = normal(seed, vocab, width), normal(seed + 1, vocab), normal(seed + 2, rows, width)
     exact, truth = ExactLayer.build(weight, bias), ReferenceLayer(weight, bias)
-    got, wanted = exact.topk(hidden, k), truth.topk(hidden, k)
+    got, expected = exact.topk(hidden, k), truth.topk(hidden, k)
     assert all(len(set(row)) == k for row in got.token.tolist())
-    np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+    np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=TOLERANCE, rtol=0)
     for j in range(k):
         np.testing.assert_allclose(truth.log_prob(hidden, got.token[:, j]), got.log_prob[:, j], atol=TOLERANCE, rtol=0)
 
 
 def test_the_tolerance_sees_one_wrong_weight():
     weight, bias, hidden = normal(0, 300, 100), normal(1, 300), normal(2, 8, 100)
-    wanted = ReferenceLayer(weight, bias).topk(hidden, 300)
+    expected = ReferenceLayer(weight, bias).topk(hidden, 300)
     weight[17, 50] += 1e-3
     got = ExactLayer.build(weight, bias).log_prob(hidden, np.full(8, 17, np.int32))
-    right = wanted.log_prob[wanted.token == 17]
+    right = expected.log_prob[expected.token == 17]
     assert np.max(np.abs(got - right)) > TOLERANCE
 
 

@@ -72,8 +72,8 @@ def test_the_normalizer_is_near(size, tolerance):
     hidden = hidden * np.float32(size / 8)
     token = np.arange(200, dtype=np.int32)
     got = ScanLayer.build(weight, bias).log_prob(hidden, token)
-    wanted = ExactLayer.build(weight, bias).log_prob(hidden, token)
-    assert np.abs(got - wanted).max() < tolerance
+    expected = ExactLayer.build(weight, bias).log_prob(hidden, token)
+    assert np.abs(got - expected).max() < tolerance
 
 
 @pytest.mark.parametrize("isa", table_names())
@@ -83,9 +83,9 @@ def test_outlier_columns_do_not_move_the_normalizer(isa, size, times):
     weight, bias, hidden = layers(0, 3001, 96, 100)["normal"]
     weight[:, 3] *= times
     scan, exact = ScanLayer.build(weight, bias, isa), ExactLayer.build(weight, bias)
-    got, wanted = scan.topk(hidden * np.float32(size), 5), exact.topk(hidden * np.float32(size), 5)
-    assert np.array_equal(got.token, wanted.token)
-    assert np.abs(got.log_prob - wanted.log_prob).max() < 0.03
+    got, expected = scan.topk(hidden * np.float32(size), 5), exact.topk(hidden * np.float32(size), 5)
+    assert np.array_equal(got.token, expected.token)
+    assert np.abs(got.log_prob - expected.log_prob).max() < 0.03
     assert got.log_prob.max() <= 0.0
     assert np.array_equal(scan.log_prob(hidden * np.float32(size), got.token[:, 1].copy()), got.log_prob[:, 1])
 

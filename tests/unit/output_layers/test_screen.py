@@ -56,9 +56,9 @@ def test_as_the_reference_where_sums_are_exact(isa, shape):
     screen = make_screen(3, clusters, dim, vocab, numbers=whole)
     for one, k in itertools.product((screen, completed(screen, 7, whole)), {1, min(5, vocab), vocab}):
         got = ScreenLayer.build(weight, bias, one, isa=isa, int8=False).topk(hidden, k)
-        wanted = ReferenceScreenLayer(weight, bias, one).topk(hidden, k)
-        assert got.token.tolist() == wanted.token.tolist()
-        np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+        expected = ReferenceScreenLayer(weight, bias, one).topk(hidden, k)
+        assert got.token.tolist() == expected.token.tolist()
+        np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("isa", TABLES)
@@ -68,9 +68,9 @@ def test_as_the_reference_with_rows_that_fall_back(isa):
     exact = ExactLayer.build(weight, bias, isa)
     native = ScreenLayer.build(weight, bias, screen, exact, isa, int8=False)
     reference = ReferenceScreenLayer(weight, bias, screen, exact)
-    got, wanted = native.topk(hidden, 3), reference.topk(hidden, 3)
-    assert got.token.tolist() == wanted.token.tolist()
-    np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=TOLERANCE, rtol=0)
+    got, expected = native.topk(hidden, 3), reference.topk(hidden, 3)
+    assert got.token.tolist() == expected.token.tolist()
+    np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=TOLERANCE, rtol=0)
     same = (got.log_prob == exact.topk(hidden, 3).log_prob).all(axis=1)
     assert 0.1 < same.mean() < 0.9  # some rows fall back, not all
     assert native.fallback_share == pytest.approx(same.mean())
@@ -89,8 +89,8 @@ def test_only_the_set_is_possible_without_a_residual_mass():
         assert sorted(top.token[row, : len(tokens)]) == tokens.tolist()
         assert (top.log_prob[row, len(tokens) :] == -np.inf).all()
     for token in range(50):
-        found = layer.log_prob(hidden, np.full(20, token, np.int32))
-        assert [bool(x > -np.inf) for x in found] == [token in tokens for tokens in inside]
+        result = layer.log_prob(hidden, np.full(20, token, np.int32))
+        assert [bool(x > -np.inf) for x in result] == [token in tokens for tokens in inside]
 
 
 @pytest.mark.parametrize("isa", TABLES)
@@ -104,9 +104,9 @@ def test_int8_logits_find_the_exact_tokens(isa, shape):
     same = int8.assign(hidden) == floats.assign(hidden)
     assert same.mean() >= 0.9
     for k in (1, 5, 12):
-        got, wanted = int8.topk(hidden[same], k), floats.topk(hidden[same], k)
-        assert got.token.tolist() == wanted.token.tolist()
-        np.testing.assert_allclose(got.log_prob, wanted.log_prob, atol=0.02, rtol=0)
+        got, expected = int8.topk(hidden[same], k), floats.topk(hidden[same], k)
+        assert got.token.tolist() == expected.token.tolist()
+        np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=0.02, rtol=0)
 
 
 def test_a_right_residual_mass_makes_every_probability_right():
@@ -152,9 +152,9 @@ def test_full_sets_of_floats_are_the_exact_layer_bit_for_bit(isa):
     screen = Screen(normal(3, 4, 50), normal(4, 4), np.arange(5, dtype=np.int32) * 333, np.tile(everything, 4))
     exact, layer = ExactLayer.build(weight, bias, isa), ScreenLayer.build(weight, bias, screen, isa=isa, int8=False)
     for k in (1, 7, 333):
-        got, wanted = layer.topk(hidden, k), exact.topk(hidden, k)
-        assert got.log_prob.tobytes() == wanted.log_prob.tobytes()
-        assert got.token.tobytes() == wanted.token.tobytes()
+        got, expected = layer.topk(hidden, k), exact.topk(hidden, k)
+        assert got.log_prob.tobytes() == expected.log_prob.tobytes()
+        assert got.token.tobytes() == expected.token.tobytes()
     token = np.arange(70, dtype=np.int32)
     assert layer.log_prob(hidden, token).tobytes() == exact.log_prob(hidden, token).tobytes()
 

@@ -34,13 +34,13 @@ def reference(screen: Screen, hidden: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("rows", [1, 5, 60])
 def test_as_the_reference(isa, rows):
     screen, hidden = make_screen(20), normal(6, rows, DIM)
-    layer, wanted = ScreenUnionLayer(WEIGHT, BIAS, screen, isa), reference(screen, hidden)
+    layer, expected = ScreenUnionLayer(WEIGHT, BIAS, screen, isa), reference(screen, hidden)
     top = layer.topk(hidden, 7)
-    np.testing.assert_array_equal(top.token, np.argsort(-wanted, axis=1, kind="stable")[:, :7])
-    np.testing.assert_allclose(top.log_prob, np.take_along_axis(wanted, top.token, axis=1), atol=2e-5)
+    np.testing.assert_array_equal(top.token, np.argsort(-expected, axis=1, kind="stable")[:, :7])
+    np.testing.assert_allclose(top.log_prob, np.take_along_axis(expected, top.token, axis=1), atol=2e-5)
     for token in (0, 77, VOCAB - 1):
         forced = layer.log_prob(hidden, np.full(rows, token, np.int32))
-        np.testing.assert_allclose(forced, wanted[:, token], atol=2e-5)
+        np.testing.assert_allclose(forced, expected[:, token], atol=2e-5)
 
 
 def test_a_row_shares_the_sets_of_the_others_and_alone_has_its_own():

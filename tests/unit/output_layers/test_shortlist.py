@@ -28,8 +28,8 @@ def make_shortlist(seed: int, vocab: int, longest: int = 12) -> Shortlist:
 def test_the_set_of_a_source():
     shortlist = Shortlist(np.int32([0, 7]), np.int32([0, 2, 2, 5]), np.int32([9, 3, 8, 7, 1]))
     for source, tokens in (([1], [0, 7]), ([0], [0, 3, 7, 9]), ([2, 0, 2], [0, 1, 3, 7, 8, 9]), ([], [0, 7])):
-        found = shortlist.tokens(np.array(source, np.int32))
-        assert found.tolist() == tokens and found.dtype == np.int32
+        result = shortlist.tokens(np.array(source, np.int32))
+        assert result.tolist() == tokens and result.dtype == np.int32
 
 
 @pytest.mark.parametrize("isa", TABLES)
@@ -63,9 +63,9 @@ def test_full_sets_are_the_exact_layer_bit_for_bit(isa):
     run = opened(ShortlistLayer(weight, bias, full, isa), requests)
     request = np.sort(np.random.default_rng(5).choice([r.index for r in requests], 70)).astype(np.int32)
     for k in (1, 7, 333):
-        got, wanted = run.topk(hidden, k, request), exact.topk(hidden, k)
-        assert got.log_prob.tobytes() == wanted.log_prob.tobytes()
-        assert got.token.tobytes() == wanted.token.tobytes()
+        got, expected = run.topk(hidden, k, request), exact.topk(hidden, k)
+        assert got.log_prob.tobytes() == expected.log_prob.tobytes()
+        assert got.token.tobytes() == expected.token.tobytes()
     token = np.arange(70, dtype=np.int32)
     assert run.log_prob(hidden, token, request).tobytes() == exact.log_prob(hidden, token).tobytes()
 

@@ -56,11 +56,11 @@ def test_never_sure_is_the_layer_of_all_tokens(net, k):
     """Normalizers too, where no row's is the net's."""
     hidden, request = rows_of(80)
     layer = layer_of(replace(net, threshold=NEVER, most_share=-1.0))
-    run, wanted = opened(layer, REQUESTS), PROVEN.topk(hidden, k)
-    found = run.topk(hidden, k, request)
-    assert found.token.tobytes() == wanted.token.tobytes()
-    assert found.log_prob.tobytes() == wanted.log_prob.tobytes()
-    token = wanted.token[:, -1].copy()
+    run, expected = opened(layer, REQUESTS), PROVEN.topk(hidden, k)
+    result = run.topk(hidden, k, request)
+    assert result.token.tobytes() == expected.token.tobytes()
+    assert result.log_prob.tobytes() == expected.log_prob.tobytes()
+    token = expected.token[:, -1].copy()
     assert run.log_prob(hidden, token, request).tobytes() == PROVEN.log_prob(hidden, token).tobytes()
     assert layer.fallback_share == 1.0
     exact = ExactLayer.build(GIVEN.weight, GIVEN.bias).topk(hidden, k)
@@ -73,9 +73,9 @@ def test_always_sure_is_the_shortlist_with_the_mass_outside_in_its_normalizer(ne
     layer = layer_of(replace(net, threshold=ALWAYS, most_share=1.0))
     alone = opened(ShortlistLayer(GIVEN.weight, GIVEN.bias, SHORTLIST), REQUESTS).topk(hidden, 5, request)
     run = opened(layer, REQUESTS)
-    found = run.topk(hidden, 5, request)
-    assert found.token.tolist() == alone.token.tolist() and layer.fallback_share == 0.0
-    moved = alone.log_prob - found.log_prob
+    result = run.topk(hidden, 5, request)
+    assert result.token.tolist() == alone.token.tolist() and layer.fallback_share == 0.0
+    moved = alone.log_prob - result.log_prob
     np.testing.assert_allclose(moved, np.tile(moved[:, :1], 5), atol=1e-5)
     rows = looked_at(80)
     true = np.log1p(np.exp(rows.outside - rows.inside))
@@ -97,12 +97,12 @@ def test_rows_fall_back_as_the_fit_says(net, isa):
         before = layer.native.rows_fallen_back
         run.topk(rows.hidden[i : i + 1], 1, rows.sentence[i : i + 1])
         fallen.append(layer.native.rows_fallen_back > before)
-    wanted = sure < np.float32(net.threshold)
-    assert 0.1 < wanted.mean() < 0.9
-    assert (np.array(fallen) == wanted)[~near].all() and near.mean() < 0.05
-    found = run.topk(rows.hidden, 1, rows.sentence).token[:, 0]
-    missed = found != ExactLayer.build(GIVEN.weight, GIVEN.bias).topk(rows.hidden, 1).token[:, 0]
-    assert missed[~near].tolist() == (rows.miss & ~wanted)[~near].tolist()
+    expected = sure < np.float32(net.threshold)
+    assert 0.1 < expected.mean() < 0.9
+    assert (np.array(fallen) == expected)[~near].all() and near.mean() < 0.05
+    result = run.topk(rows.hidden, 1, rows.sentence).token[:, 0]
+    missed = result != ExactLayer.build(GIVEN.weight, GIVEN.bias).topk(rows.hidden, 1).token[:, 0]
+    assert missed[~near].tolist() == (rows.miss & ~expected)[~near].tolist()
 
 
 def test_a_floor_saves_rows_from_falling_back(net):
@@ -118,12 +118,12 @@ def test_a_floor_saves_rows_from_falling_back(net):
 
 def test_the_fidelity_holds_on_fresh_rows(net):
     fresh = looked_at(4000, 5)
-    found = measure_test(net, fresh)
-    assert found.alone < 0.8 and found.fidelity > 0.89 and 0.2 < found.fallback < 0.9
-    assert found.bound < found.fidelity
+    result = measure_test(net, fresh)
+    assert result.alone < 0.8 and result.fidelity > 0.89 and 0.2 < result.fallback < 0.9
+    assert result.bound < result.fidelity
     strict = calibrated(net, looked_at(3000, 4), 0.98)
     assert strict.threshold > net.threshold
-    assert measure_test(strict, fresh).fidelity > found.fidelity
+    assert measure_test(strict, fresh).fidelity > result.fidelity
 
 
 def test_bad_tests_and_fallbacks_are_refused(net):

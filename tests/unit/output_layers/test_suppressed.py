@@ -35,9 +35,9 @@ def test_as_in_the_core() -> None:
     assert runs[0].native is None and runs[0].reason == "ReferenceLayer is computed in Python"
     assert python.vocab_size == core.vocab_size == 60
     for k in (1, 5, 28, 60):
-        found, wanted = (run.topk(hidden, k, request) for run in runs)
-        assert found.token.tolist() == wanted.token.tolist()
-        np.testing.assert_allclose(found.log_prob, wanted.log_prob, atol=2e-5)
+        result, expected = (run.topk(hidden, k, request) for run in runs)
+        assert result.token.tolist() == expected.token.tolist()
+        np.testing.assert_allclose(result.log_prob, expected.log_prob, atol=2e-5)
     token = np.arange(20, dtype=np.int32)
     scored = [run.log_prob(hidden, token, request) for run in runs]
     np.testing.assert_allclose(*scored, atol=2e-5)

@@ -31,9 +31,9 @@ def test_log_probabilities_are_the_logits(kind: str) -> None:
     for isa in table_names():
         for k in (1, 7, 700):
             top = LAYERS[kind].build(weight, bias, isa).unnormalized().topk(hidden, k)
-            wanted = (-logits).argsort(axis=1, kind="stable")[:, :k]
-            assert top.token.tolist() == wanted.tolist()
-            assert top.log_prob.tobytes() == np.take_along_axis(logits, wanted, axis=1).tobytes()
+            expected = (-logits).argsort(axis=1, kind="stable")[:, :k]
+            assert top.token.tolist() == expected.tolist()
+            assert top.log_prob.tobytes() == np.take_along_axis(logits, expected, axis=1).tobytes()
 
 
 @pytest.mark.parametrize("kind", LAYERS)

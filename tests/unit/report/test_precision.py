@@ -22,20 +22,22 @@ def folder(tiny_model, tmp_path):
 
 
 def test_the_evidence_is_kept_with_the_model(folder):
-    found = check_precision(folder)
-    assert found == read_precision(folder)
-    assert found.compute_type in (found.tried[-1].compute_type, "float32")
-    assert 0.3 < found.tried[0].agreement <= 1 and found.tried[0].lost >= 0
-    assert found.sentences > 50 and "sample sentences" in found.text
-    assert f"at {found.tried[0].agreement:.2%} of {found.positions} positions" in describe_model(folder)["compute_type"]
+    result = check_precision(folder)
+    assert result == read_precision(folder)
+    assert result.compute_type in (result.tried[-1].compute_type, "float32")
+    assert 0.3 < result.tried[0].agreement <= 1 and result.tried[0].lost >= 0
+    assert result.sentences > 50 and "sample sentences" in result.text
+    assert (
+        f"at {result.tried[0].agreement:.2%} of {result.positions} positions" in describe_model(folder)["compute_type"]
+    )
 
 
 def test_auto_goes_by_it(folder, sentences, monkeypatch):
     monkeypatch.setattr(precision, "MOST_LOSS", -1.0)  # so that every type loses too much
-    found = check_precision(folder, sentences[:5])
-    assert [one.compute_type for one in found.tried] == ["int8", "int16"]
-    assert found.compute_type == "float32" and found.sentences == 5
-    assert found.tried[1].lost <= found.tried[0].lost and found.tried[1].agreement >= found.tried[0].agreement
+    result = check_precision(folder, sentences[:5])
+    assert [one.compute_type for one in result.tried] == ["int8", "int16"]
+    assert result.compute_type == "float32" and result.sentences == 5
+    assert result.tried[1].lost <= result.tried[0].lost and result.tried[1].agreement >= result.tried[0].agreement
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     assert load_model(folder).machine.compute_type == "float32"
     facts = json.loads((folder / FILE).read_text())
@@ -52,11 +54,11 @@ def test_auto_goes_by_it(folder, sentences, monkeypatch):
 def test_references_add_bleu(folder, sentences):
     pytest.importorskip("sacrebleu")
     translator = Translator(folder, exact=True, beam_size=1, max_length=64)
-    wanted = [one.text for one in translator.translate(sentences[:10])]
-    found = check_precision(folder, sentences[:10], wanted)
-    assert found.bleu == pytest.approx(100)
-    assert found.tried[0].bleu is not None and "BLEU" in found.summary()
+    expected = [one.text for one in translator.translate(sentences[:10])]
+    result = check_precision(folder, sentences[:10], expected)
+    assert result.bleu == pytest.approx(100)
+    assert result.tried[0].bleu is not None and "BLEU" in result.summary()
     with pytest.raises(InputError, match="there are 1 references for 2 texts"):
-        check_precision(folder, sentences[:2], wanted[:1])
+        check_precision(folder, sentences[:2], expected[:1])
     with pytest.raises(InputError, match="no sentence"):
         check_precision(folder, [" "])

@@ -99,9 +99,9 @@ def test_no_other_model_is_clocked(tiny_model: Path, sentences: list[str]) -> No
     Translator(tiny_model, machine=MachineOptions(threads=1)).translate(sentences[:3])
     assert _core.kernel_work() == {}
     profiled.translate(sentences[:3])
-    found = _core.kernel_work()
-    assert found["", "gemm"][0] > 0 < found["decoder", "gemm"][0]  # of the encoder, and of the steps
-    assert found["decoder", ""][0] == found["output", ""][0] > 0
+    result = _core.kernel_work()
+    assert result["", "gemm"][0] > 0 < result["decoder", "gemm"][0]  # of the encoder, and of the steps
+    assert result["decoder", ""][0] == result["output", ""][0] > 0
     assert _core.kernel_work() == {}
 
 

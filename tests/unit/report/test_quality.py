@@ -14,20 +14,20 @@ REFERENCES = ["The cat sat on the mat.", "It rains today in the whole country."]
 
 def test_equal_text_is_100() -> None:
     pytest.importorskip("sacrebleu")
-    found = quality(REFERENCES, REFERENCES)
-    assert found.bleu == pytest.approx(100)
-    assert found.chrf == pytest.approx(100)
+    result = quality(REFERENCES, REFERENCES)
+    assert result.bleu == pytest.approx(100)
+    assert result.chrf == pytest.approx(100)
 
 
 def test_figures_and_signatures_are_sacrebleus() -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     hypotheses = ["the cat sat on a mat.", "It rains today in the country."]
-    found = quality(hypotheses, REFERENCES)
-    assert found.bleu == sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score
-    assert found.chrf == sacrebleu.corpus_chrf(hypotheses, [REFERENCES]).score
-    assert found.bleu < 100  # cased
-    assert found.bleu_signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert found.chrf_signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+    result = quality(hypotheses, REFERENCES)
+    assert result.bleu == sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score
+    assert result.chrf == sacrebleu.corpus_chrf(hypotheses, [REFERENCES]).score
+    assert result.bleu < 100  # cased
+    assert result.bleu_signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert result.chrf_signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
 
 
 def test_lengths_must_agree_and_there_must_be_something() -> None:

@@ -43,13 +43,13 @@ def timed(monkeypatch: pytest.MonkeyPatch, times: dict[str, float], texts: dict[
 
 
 def test_every_layer_that_the_model_has_is_measured(model: Path) -> None:
-    told: list[str] = []
-    result = tune(model, [model.parent / "text"], beam_size=2, sentences=6, dry_run=True, progress=told.append)
+    messages: list[str] = []
+    result = tune(model, [model.parent / "text"], beam_size=2, sentences=6, dry_run=True, progress=messages.append)
     names = {choice.name for choice in result.choices}
     assert names == {f"{kind} {layer}" for kind in ("int8", "int16", "float32") for layer in ("exact", "scan")} | {
         "int8 preview"
     }
-    assert not (model / FILE).exists() and any("s left" in note for note in told)
+    assert not (model / FILE).exists() and any("s left" in note for note in messages)
     table = result.table()
     assert table.count("<- now") == 1 and table.count("<- best") == 1 and "x1.00" in table
 

@@ -78,7 +78,7 @@ def test_a_cancelled_request_does_not_wait_any_more() -> None:
 
 
 def test_every_request_is_taken_once_while_threads_add_and_cancel() -> None:
-    queue, taken, cancelled = RequestQueue(batch_tokens=30), list[list[int]](), list[list[int]]()
+    queue, entered, cancelled = RequestQueue(batch_tokens=30), list[list[int]](), list[list[int]]()
 
     def add(first: int) -> None:
         gone = []
@@ -90,9 +90,9 @@ def test_every_request_is_taken_once_while_threads_add_and_cancel() -> None:
 
     def take() -> None:
         mine: list[int] = []
-        while sum(map(len, taken)) + len(mine) < 2000 and (adding() or len(queue)):
+        while sum(map(len, entered)) + len(mine) < 2000 and (adding() or len(queue)):
             mine += [r.index for r in queue.take_batch()]
-        taken.append(mine)
+        entered.append(mine)
 
     adders = [Thread(target=add, args=(first,)) for first in range(0, 2000, 500)]
     takers = [Thread(target=take) for _ in range(3)]
@@ -104,7 +104,7 @@ def test_every_request_is_taken_once_while_threads_add_and_cancel() -> None:
         thread.start()
     for thread in (*adders, *takers):
         thread.join()
-    assert sorted(i for each in (*taken, *cancelled) for i in each) == list(range(2000))
+    assert sorted(i for each in (*entered, *cancelled) for i in each) == list(range(2000))
     assert (len(queue), queue.tokens) == (0, 0)
 
 

@@ -92,36 +92,36 @@ def run(seed: int, options: ScheduleOptions, margin: float | None) -> tuple[dict
 @example(seed=5, schedule="stream", max_memory=60_000, max_step_rows=3, margin=None)  # many enter at once, beams being
 @example(seed=0, schedule="stream", max_memory=30_000, max_step_rows=3, margin=1.5)  # wider than they were before
 def test_memory_stays_within_its_budget(seed, schedule, max_memory, max_step_rows, margin) -> None:
-    wanted, _ = run(seed, ScheduleOptions(), margin)
+    expected, _ = run(seed, ScheduleOptions(), margin)
     options = ScheduleOptions(schedule=schedule, max_memory=max_memory, max_step_rows=max_step_rows, max_rows=500)
-    found, watched = run(seed, options, margin)
-    assert found == wanted
+    result, watched = run(seed, options, margin)
+    assert result == expected
     assert all(requests == 1 for requests, _, _ in watched.crowds)  # a large one, alone
 
 
 def test_beams_that_grow_together_wait() -> None:
     """Requests enter by the width that those before them had; here the later ones have wide beams."""
     options = ScheduleOptions(schedule="stream", max_memory=20_000, max_rows=500, refill_at=0.9)
-    found, watched = run(7, options, margin=2.0)
+    result, watched = run(7, options, margin=2.0)
     assert watched.longest_wait > 0 and watched.crowds == []
-    assert found == run(7, ScheduleOptions(), margin=2.0)[0]
+    assert result == run(7, ScheduleOptions(), margin=2.0)[0]
 
 
 @pytest.mark.parametrize("max_wait", [1, 2, 4])
 def test_no_request_waits_longer_than_it_may(max_wait: int) -> None:
     starved = ScheduleOptions(schedule="stream-shortest", max_rows=40, refill_at=0.9)
-    wanted, watched = run(3, starved, None)
+    expected, watched = run(3, starved, None)
     assert watched.longest_wait > 4
-    found, watched = run(3, replace(starved, max_wait=max_wait), None)
-    assert found == wanted and watched.longest_wait == max_wait
+    result, watched = run(3, replace(starved, max_wait=max_wait), None)
+    assert result == expected and watched.longest_wait == max_wait
 
 
 def test_the_oldest_goes_first_where_steps_are_limited() -> None:
     starved = ScheduleOptions(schedule="stream-shortest", max_rows=100, refill_at=0.9, max_step_rows=2 * BEAM)
-    wanted, watched = run(3, starved, None)
+    expected, watched = run(3, starved, None)
     assert watched.longest_wait_of_oldest > 3
-    found, watched = run(3, replace(starved, max_wait=3), None)
-    assert found == wanted and watched.longest_wait_of_oldest <= 3
+    result, watched = run(3, replace(starved, max_wait=3), None)
+    assert result == expected and watched.longest_wait_of_oldest <= 3
 
 
 def test_batches_end_where_memory_does() -> None:

@@ -54,10 +54,10 @@ def test_streams_answer_as_batches(seed, margin, finishing, early_stopping, sche
         finishing=finishing,
         early_stopping=early_stopping,
     )
-    wanted, batches = run(model, requests, options, ScheduleOptions())
+    expected, batches = run(model, requests, options, ScheduleOptions())
     shuffled = random.Random(seed).sample(requests, len(requests))
-    found, stream = run(model, shuffled, options, ScheduleOptions(schedule=schedule, **values))
-    assert found == wanted
+    result, stream = run(model, shuffled, options, ScheduleOptions(schedule=schedule, **values))
+    assert result == expected
     assert replace(stream.work, steps=0) == replace(batches.work, steps=0)  # the same work in another order
     assert model.opened[-1].sources == {} and model.opened[-1].states == {}
 
@@ -82,11 +82,11 @@ def test_the_tree_of_tokens_stays_small_in_a_long_stream() -> None:
             return step(self, rows, forward)
 
         patch.setattr(BeamSearch, "step", watched)
-        found, search = run(model, requests, search_options, options)
+        result, search = run(model, requests, search_options, options)
     assert search.work.expansions > 2 * 1024  # at most as many as nodes: nodes have been used twice and more
     assert max(highest) < 1024
-    wanted, _ = run(model, requests, search_options, ScheduleOptions())
-    assert found == wanted
+    expected, _ = run(model, requests, search_options, ScheduleOptions())
+    assert result == expected
 
 
 def request(index: int) -> Request:

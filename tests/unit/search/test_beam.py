@@ -37,9 +37,9 @@ def toy_log_probs(model: ToyModel, output_layer: ToyLayer, request: Request) -> 
     return next_log_probs
 
 
-def assert_equal(found: list[Hypothesis], wanted: list, options: SearchOptions) -> None:
-    assert len(found) == len(wanted)
-    for hypothesis, beam in zip(found, wanted, strict=True):
+def assert_equal(outcome: list[Hypothesis], expected: list, options: SearchOptions) -> None:
+    assert len(outcome) == len(expected)
+    for hypothesis, beam in zip(outcome, expected, strict=True):
         ended = beam.tokens[-1:] == (EOS,)
         assert hypothesis.tokens == (beam.tokens[:-1] if ended else beam.tokens)
         assert hypothesis.token_log_probs == beam.log_probs
@@ -65,10 +65,10 @@ def test_equals_the_reference(beam_size: int, early_stopping: str) -> None:
             max_length=8,
         )
         requests = toy_requests(4, seed)
-        found = run(model, output_layer, requests, options, batch_tokens=1000)
+        outcome = run(model, output_layer, requests, options, batch_tokens=1000)
         for request in requests:
-            wanted = reference_search(toy_log_probs(model, output_layer, request), options, EOS)
-            assert_equal(found[request.index], wanted, options)
+            expected = reference_search(toy_log_probs(model, output_layer, request), options, EOS)
+            assert_equal(outcome[request.index], expected, options)
 
 
 def test_beam_one_is_greedy() -> None:
@@ -80,10 +80,10 @@ def test_beam_one_is_greedy() -> None:
             return_scores=True, beam_size=1, min_length=seed % 4, max_length=12, early_stopping=early_stopping
         )
         requests = toy_requests(3, seed)
-        found = run(model, output_layer, requests, options, batch_tokens=1000)
+        outcome = run(model, output_layer, requests, options, batch_tokens=1000)
         for request in requests:
-            wanted = reference_greedy(toy_log_probs(model, output_layer, request), options, EOS)
-            assert_equal(found[request.index], [wanted], options)
+            expected = reference_greedy(toy_log_probs(model, output_layer, request), options, EOS)
+            assert_equal(outcome[request.index], [expected], options)
 
 
 def scripted(tables: dict[int, dict[tuple[int, ...], np.ndarray]], options: SearchOptions, vocab: int):
@@ -91,17 +91,17 @@ def scripted(tables: dict[int, dict[tuple[int, ...], np.ndarray]], options: Sear
     search = BeamSearch(options, 1, EOS, vocab)
     rows = search.begin(asked(*tables), np.arange(len(tables), dtype=np.int32))
     prefixes = [() for _ in tables]  # by handle
-    done: dict[int, list[Hypothesis]] = {}
+    hypotheses: dict[int, list[Hypothesis]] = {}
     while len(rows):
         scores = np.stack(
             [tables[r][prefixes[s]] for r, s in zip(rows.request.tolist(), rows.state.tolist(), strict=True)]
         )
         parents = [prefixes[s] for s in rows.state.tolist()]
         result = step(search, rows, scores)
-        rows, done = result.rows, done | result.finished
+        rows, hypotheses = result.rows, hypotheses | result.finished
         prefixes = [(*parents[s], t) for s, t in zip(rows.state.tolist(), rows.token.tolist(), strict=True)]
         rows.state = np.arange(len(rows), dtype=np.int32)
-    return done
+    return hypotheses
 
 
 class Table(dict):
@@ -151,17 +151,17 @@ def test_any_scores(seed, batch, vocab, beam_size, levels, impossible, dead, pat
         return_scores=True, beam_size=beam_size, num_hypotheses=answers, patience=patience, **values
     )
     tables = {7 * i + 3: Table(seed + i, vocab, levels, impossible, dead) for i in range(batch)}
-    found = scripted(tables, options, vocab)
-    assert found.keys() == tables.keys()
+    outcome = scripted(tables, options, vocab)
+    assert outcome.keys() == tables.keys()
     for request, table in tables.items():
-        assert_equal(found[request], reference_search(table.__getitem__, options, EOS), options)
+        assert_equal(outcome[request], reference_search(table.__getitem__, options, EOS), options)
 
 
 def test_ties_go_to_the_lower_row_then_the_lower_id() -> None:
     flat = np.log(np.full(6, 1 / 6, np.float32))
     options = SearchOptions(return_scores=True, beam_size=2, num_hypotheses=2, max_length=2)
-    found = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
-    assert [h.tokens for h in found[0]] == [(0, 0), (0, 1)]
+    outcome = scripted({0: Table(0, 6, 1, 0.0, 0.0)}, options, 6)
+    assert [h.tokens for h in outcome[0]] == [(0, 0), (0, 1)]
     search = BeamSearch(options, 1, EOS, 6)
     result = step(search, search.begin(asked(0), np.zeros(1, np.int32)), flat[None])
     assert result.rows.token.tolist() == [0, 1]
@@ -173,7 +173,7 @@ def test_requests_may_enter_at_any_step() -> None:
     tables = {i: Table(50 + i, 9, 1000, 0.0, 0.0) for i in range(4)}
     search = BeamSearch(options, 1, EOS, 9)
     rows, prefixes = search.begin([], np.empty(0, np.int32)), []
-    found: dict[int, list[Hypothesis]] = {}
+    outcome: dict[int, list[Hypothesis]] = {}
     waiting = list(tables)
     while len(rows) or waiting:
         if waiting:  # one enters at each step
@@ -181,11 +181,11 @@ def test_requests_may_enter_at_any_step() -> None:
             prefixes.append(())
         scores = np.stack([tables[r][p] for r, p in zip(rows.request.tolist(), prefixes, strict=True)])
         result = step(search, rows, scores)
-        rows, found = result.rows, found | result.finished
+        rows, outcome = result.rows, outcome | result.finished
         tokens = rows.token.tolist()
         prefixes = [(*prefixes[s], t) for s, t in zip(rows.state.tolist(), tokens, strict=True)]
     for request, table in tables.items():
-        assert_equal(found[request], reference_search(table.__getitem__, options, EOS), options)
+        assert_equal(outcome[request], reference_search(table.__getitem__, options, EOS), options)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -225,8 +225,8 @@ def test_a_live_row_that_only_equals_the_worst_finished_one_stops() -> None:
     steps = {(): row(a=-1.0, eos=-1.5, b=-2.0), (3,): row(eos=-2.0, a=-2.0), (4,): row()}
     steps[3, 3] = row(eos=-0.0)  # would end with -3 / 3, the best of all
     options = SearchOptions(return_scores=True, beam_size=2, num_hypotheses=2, early_stopping="false", max_length=9)
-    found = scripted({0: steps}, options, 5)
-    assert [(h.tokens, h.score) for h in found[0]] == [((), -1.5), ((3,), -1.5)]
+    outcome = scripted({0: steps}, options, 5)
+    assert [(h.tokens, h.score) for h in outcome[0]] == [((), -1.5), ((3,), -1.5)]
 
 
 def test_the_tree_outgrows_its_first_capacity() -> None:

@@ -53,10 +53,10 @@ def prefixed(requests: list[Request]) -> list[Request]:
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_others_are_answered_as_if_a_cancelled_request_had_never_been_there(name: str) -> None:
     requests = prefixed(toy_requests(6, seed=2))
-    wanted = decode(MAKERS[name](), requests, {})
-    assert sorted(wanted) == list(range(6))
-    found = decode(MAKERS[name](), requests, {1: 0, 3: 1, 5: 2})
-    assert found == {index: wanted[index] for index in (0, 2, 4)}
+    expected = decode(MAKERS[name](), requests, {})
+    assert sorted(expected) == list(range(6))
+    result = decode(MAKERS[name](), requests, {1: 0, 3: 1, 5: 2})
+    assert result == {index: expected[index] for index in (0, 2, 4)}
 
 
 @pytest.mark.parametrize("name", MAKERS)

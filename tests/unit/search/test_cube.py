@@ -65,12 +65,12 @@ def merging(merge_by: str) -> dict[str, Any]:
 
 def scripted(search: BeamSearch, tables: dict[int, dict[tuple[int, ...], np.ndarray]]) -> dict[int, list[Hypothesis]]:
     forward = TableForward(tables)
-    rows, done = search.begin(asked(*tables), np.zeros(len(tables), np.int32)), {}
+    rows, ended = search.begin(asked(*tables), np.zeros(len(tables), np.int32)), {}
     while len(rows):
         result = search.step(rows, forward)
-        rows, done = result.rows, done | result.finished
+        rows, ended = result.rows, ended | result.finished
     assert search.work.sub_cubes in (0, forward.asked)
-    return done
+    return ended
 
 
 ANY_OPTIONS = {
@@ -107,9 +107,9 @@ def drawn(seed, batch, vocab, levels, impossible, dead, beam_size, **values) -> 
 @given(**ANY_OPTIONS, **ANY_TABLES)
 def test_any_scores(vocab, **values) -> None:
     options, tables = drawn(vocab=vocab, **values)
-    found = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
+    results = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
     for request, table in tables.items():
-        assert_equal(found[request], reference_cube(table.__getitem__, options, EOS), options)
+        assert_equal(results[request], reference_cube(table.__getitem__, options, EOS), options)
 
 
 @settings(max_examples=100, deadline=None)
@@ -122,8 +122,8 @@ def test_any_scores(vocab, **values) -> None:
 def test_where_nothing_merges_it_is_beam_search(vocab, **values) -> None:
     options, tables = drawn(vocab=vocab, merge_by="likeness", merge_threshold=1.0, **values)
     plain = replace(options, cube_pruning="none", merge_by="word", merge_threshold=0.95)
-    found = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
-    assert found == scripted(BeamSearch(plain, BOS, EOS, vocab), tables)
+    results = scripted(BeamSearch(options, BOS, EOS, vocab), tables)
+    assert results == scripted(BeamSearch(plain, BOS, EOS, vocab), tables)
 
 
 def toy_truth(model: ToyModel, output_layer: ToyLayer, request: Request) -> tuple[NextLogProbs, Vector]:
@@ -164,12 +164,12 @@ def test_equals_the_reference_on_models(cube_pruning: str, merge_by: str) -> Non
             cube_pruning=cube_pruning,
             **merging(merge_by),
         )
-        found, search = run(model, requests, options, ScheduleOptions(), steps=4 * (seed % 2))
+        results, search = run(model, requests, options, ScheduleOptions(), steps=4 * (seed % 2))
         merged += search.work.merging_rate / 4
         output_layer = ToyLayer(*model.output(), steps=4 * (seed % 2))
         for request in requests:
             log_probs, vector = toy_truth(model, output_layer, request)
-            assert_equal(found[request.index], reference_cube(log_probs, options, EOS, vector=vector), options)
+            assert_equal(results[request.index], reference_cube(log_probs, options, EOS, vector=vector), options)
     assert merged > 1.2
 
 
@@ -193,11 +193,11 @@ def test_the_same_in_any_batch_order_and_schedule(seed, schedule, margin, merge_
         **merging(merge_by),
         **values,
     )
-    wanted, alone = run(model, requests, options, ScheduleOptions(batch_tokens=1))
+    expected, alone = run(model, requests, options, ScheduleOptions(batch_tokens=1))
     shuffled = random.Random(seed).sample(requests, len(requests))
     ways = ScheduleOptions(schedule=schedule, batch_tokens=30, max_rows=12, max_step_rows=8)
-    found, together = run(model, shuffled, options, ways)
-    assert found == wanted
+    results, together = run(model, shuffled, options, ways)
+    assert results == expected
     assert replace(together.work, steps=0) == replace(alone.work, steps=0)
     assert model.opened[-1].sources == {} and model.opened[-1].states == {}
 
@@ -210,8 +210,8 @@ def test_a_threshold_of_one_is_beam_search(cube_pruning: str) -> None:
             return_scores=True, beam_size=4, num_hypotheses=4, max_length=5
         )  # later they all converge
         cubes = replace(options, cube_pruning=cube_pruning, merge_by="likeness", merge_threshold=1.0)
-        found, search = run(model, requests, cubes, ScheduleOptions(), steps=0)
-        assert found == run(model, requests, options, ScheduleOptions(), steps=0)[0]
+        results, search = run(model, requests, cubes, ScheduleOptions(), steps=0)
+        assert results == run(model, requests, options, ScheduleOptions(), steps=0)[0]
         assert search.work.merging_rate == 1.0
 
 
@@ -227,13 +227,13 @@ def test_exact_scores_are_forced_scores_and_approximate_ones_are_not(merge_by: s
             )
             answers = run(model, requests, options, ScheduleOptions())[0]
             for rank in range(min(map(len, answers.values()))):
-                found = {index: hypotheses[rank] for index, hypotheses in answers.items()}
+                results = {index: hypotheses[rank] for index, hypotheses in answers.items()}
                 targets = {
                     index: np.array([*h.tokens, *[EOS] * (len(h.token_log_probs) - len(h.tokens))], np.int32)
-                    for index, h in found.items()
+                    for index, h in results.items()
                 }
                 forced = dict(force(model.open(), output_layer, targets, BOS, RequestQueue(requests, 100)))
-                wrong[kind] += sum(tuple(forced[i].tolist()) != h.token_log_probs for i, h in found.items())
+                wrong[kind] += sum(tuple(forced[i].tolist()) != h.token_log_probs for i, h in results.items())
     assert wrong["exact"] == 0
     assert wrong["approximate"] > 0
 
@@ -246,12 +246,12 @@ def test_the_same_bytes_on_every_table_and_with_threads(
     texts = sentences[:12]
     options = {"beam_size": 6, "num_hypotheses": 3, "max_length": 12, "cube_pruning": cube_pruning}
     options |= merging(merge_by)
-    wanted = Translator(tiny_model).translate(texts, **options)
+    expected = Translator(tiny_model).translate(texts, **options)
     for isa in table_names():
         machine = MachineOptions(isa=isa, threads=2)
-        assert Translator(tiny_model, machine=machine).translate(texts, schedule="stream", **options) == wanted
+        assert Translator(tiny_model, machine=machine).translate(texts, schedule="stream", **options) == expected
     if cube_pruning == "exact":
-        assert wanted != Translator(tiny_model).translate(texts, **options | {"cube_pruning": "approximate"})
+        assert expected != Translator(tiny_model).translate(texts, **options | {"cube_pruning": "approximate"})
 
 
 def test_the_proven_rule_gives_the_answers_of_searching_to_the_end() -> None:

@@ -37,22 +37,22 @@ def test_equals_the_reference(seed: int, beam_size: int, rules: dict, phrases: b
     if phrases:
         rules = {name: value for name, value in rules.items() if name == "forced_eos"}
     options = SearchOptions(return_scores=True, beam_size=beam_size, max_length=9, **values, **rules)
-    wanted = (((3, 4),),) if phrases else ()
+    expected = (((3, 4),),) if phrases else ()
     limits = (1, 3, 5, 0, 40)
     requests = [
-        replace(request, max_length=limit, phrases=wanted)
+        replace(request, max_length=limit, phrases=expected)
         for request, limit in zip(toy_requests(5, seed), limits, strict=True)
     ]
-    found = run(model, layer, requests, options, batch_tokens=1000)
+    result = run(model, layer, requests, options, batch_tokens=1000)
     for request in requests:
         least = 3 if phrases else 1  # what the phrases take
         length = min(max(request.max_length, least), 9) if request.max_length else 9
         own = replace(options, max_length=length, min_length=min(options.min_length, length))
         if own.min_length == options.min_length:
             log_probs = toy_log_probs(model, layer, request)
-            one = reference_phrases(log_probs, own, EOS, wanted) if phrases else reference_search(log_probs, own, EOS)
-            assert_equal(found[request.index], one, own)
-        assert all(len(each.token_log_probs) <= length for each in found[request.index])
+            one = reference_phrases(log_probs, own, EOS, expected) if phrases else reference_search(log_probs, own, EOS)
+            assert_equal(result[request.index], one, own)
+        assert all(len(each.token_log_probs) <= length for each in result[request.index])
 
 
 def test_a_prefix_is_not_cut() -> None:
@@ -68,8 +68,8 @@ def test_a_prefix_is_not_cut() -> None:
 
 def test_samples_end_there() -> None:
     requests = [replace(request, max_length=2 + request.index) for request in toy_requests(3, 1)]
-    found = sample(ToyModel(1, eos_bias=-99.0), requests, several(4), SamplingOptions())
-    for index, answers in found.items():
+    result = sample(ToyModel(1, eos_bias=-99.0), requests, several(4), SamplingOptions())
+    for index, answers in result.items():
         assert {len(answer.token_log_probs) for answer in answers} == {2 + index}
 
 
@@ -79,15 +79,15 @@ def test_the_limit_follows_the_source(tiny_model: Path, sentences: list[str], be
     translator = Translator(tiny_model, threads=1, beam_size=beam_size, return_scores=True)
     texts = [" ".join(sentences[:n]) for n in (1, 2, 3)]
     limits = [math.ceil(factor * (len(translator.loaded.source.encode(text)) + 1)) for text in texts]
-    wanted = [translator.translate([text], max_length=n, raw=True)[0] for text, n in zip(texts, limits, strict=True)]
-    assert translator.translate(texts, max_length_factor=factor, raw=True) == wanted
-    assert [translator.translate([text], max_length_factor=factor, raw=True)[0] for text in texts] == wanted
-    assert factor > 0.3 or any(len(one.token_scores) == n for one, n in zip(wanted, limits, strict=True))
+    expected = [translator.translate([text], max_length=n, raw=True)[0] for text, n in zip(texts, limits, strict=True)]
+    assert translator.translate(texts, max_length_factor=factor, raw=True) == expected
+    assert [translator.translate([text], max_length_factor=factor, raw=True)[0] for text in texts] == expected
+    assert factor > 0.3 or any(len(one.token_scores) == n for one, n in zip(expected, limits, strict=True))
 
 
 def test_it_stays_below_max_length(tiny_model: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model, threads=1)
-    wanted = translator.translate(sentences[:2], max_length=3)
-    assert translator.translate(sentences[:2], max_length=3, max_length_factor=50) == wanted
+    expected = translator.translate(sentences[:2], max_length=3)
+    assert translator.translate(sentences[:2], max_length=3, max_length_factor=50) == expected
     with pytest.raises(OptionError, match=r"max_length_factor is 0\.0; it must be above 0"):
         translator.translate(sentences[:2], max_length_factor=0)

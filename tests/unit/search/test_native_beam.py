@@ -47,11 +47,11 @@ def test_streams_answer_as_the_reference(prefixes: bool) -> None:
         model = TableModel(seed, draw.choice([1, 4, 1000]), draw.choice([-1.0, 1.0, 3.0]), draw.choice([0.0, 0.2, 0.6]))
         options = random_search(draw)
         requests = asked(draw, prefixes)
-        found = run(model, requests, options, seed)
+        result = run(model, requests, options, seed)
         for request in requests[:4]:
             prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
-            wanted = reference_search(model.next_log_probs(request), options, EOS, prefix)
-            assert_equal(found[request.index], wanted, options)
+            expected = reference_search(model.next_log_probs(request), options, EOS, prefix)
+            assert_equal(result[request.index], expected, options)
 
 
 def test_nodes_are_used_again() -> None:
@@ -90,27 +90,27 @@ def test_misuse_is_named_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match="the rows of request 0 are not side by side"):
         step(search, apart, top)
     two = TopK(top.log_prob[:2], top.token[:2])
-    for name, value, said in (
+    for name, value, message in (
         ("request", 5, "request 5 is not in flight"),
         ("length", 9, "length is 9; it must be from 0 to below max_length"),
         ("node", 3, "node 3 is not one of its row's request"),
     ):
         broken = rows.select(np.array([0, 1]))
         getattr(broken, name)[1] = value
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             step(search, broken, two)
-    for name, change, said in (
+    for name, change, message in (
         ("score", lambda score: score[:1], r"score has the shape \[1\]; it must be \[2\]"),
         ("score", lambda score: score.astype(np.float32), "score has another dtype than float64"),
         ("node", lambda node: node.repeat(2)[::2], "node is not C-contiguous"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             step(search, replace(rows, **{name: change(getattr(rows, name))}), two)
-    for broken, said in (
+    for broken, message in (
         (TopK(two.log_prob[:, :1].copy(), two.token), r"log_prob has the shape \[2, 1\]; it must be \[2, 4\]"),
         (TopK(two.log_prob, two.token.astype(np.int64)), "token has another dtype than int32"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             step(search, rows, broken)
     with pytest.raises(ValueError, match="request 1 is in flight already"):
         search.begin([Request(1, np.array([3], np.int32))], np.zeros(1, np.int32))

@@ -29,10 +29,12 @@ def random_phrases(draw: random.Random, vocab: int, most: int = 2) -> Phrases:
     return tuple(tuple(form() for _ in range(draw.choice([1, 1, 2]))) for _ in range(draw.randrange(most + 1)))
 
 
-def assert_same(found: list[Hypothesis], wanted: list[Beam], options: SearchOptions) -> None:
-    assert [hypothesis.tokens for hypothesis in found] == [tuple(t for t in beam.tokens if t != EOS) for beam in wanted]
-    assert [hypothesis.token_log_probs for hypothesis in found] == [beam.log_probs for beam in wanted]
-    assert [hypothesis.score for hypothesis in found] == pytest.approx([beam.score for beam in wanted], rel=1e-12)
+def assert_same(results: list[Hypothesis], expected: list[Beam], options: SearchOptions) -> None:
+    assert [hypothesis.tokens for hypothesis in results] == [
+        tuple(t for t in beam.tokens if t != EOS) for beam in expected
+    ]
+    assert [hypothesis.token_log_probs for hypothesis in results] == [beam.log_probs for beam in expected]
+    assert [hypothesis.score for hypothesis in results] == pytest.approx([beam.score for beam in expected], rel=1e-12)
 
 
 def lacking(hypothesis: Hypothesis, phrases: Phrases) -> int:
@@ -79,12 +81,12 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
         requests = [replace(request, prefix=given_prefix) for request in requests]
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     plan = Plan(draw.sample(requests, 4), ScheduleOptions(schedule=schedule, max_rows=2 * beam_size), beam_size, 1)
-    found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+    results = dict(decode(model.open(), output_layer, search, plan.schedule()))
     for request in requests:
         if request.phrases:
             after = toy_log_probs(model, output_layer, request)
-            wanted = reference_phrases(after, options, EOS, request.phrases, prefix, joins)
-            assert_same(found[request.index], wanted, options)
+            expected = reference_phrases(after, options, EOS, request.phrases, prefix, joins)
+            assert_same(results[request.index], expected, options)
 
 
 @settings(max_examples=40, deadline=None)
@@ -98,17 +100,17 @@ def test_every_answer_has_its_phrases(seed: int, beam_size: int, impossible: flo
     ]
     options = SearchOptions(return_scores=True, beam_size=beam_size, num_hypotheses=beam_size, max_length=40)
     plan = Plan(requests, ScheduleOptions(), beam_size, 1)
-    found = dict(decode(model, model, BeamSearch(options, BOS, EOS, model.vocab_size), plan.schedule()))
+    results = dict(decode(model, model, BeamSearch(options, BOS, EOS, model.vocab_size), plan.schedule()))
     for request in requests:
-        assert 1 <= len(found[request.index]) <= beam_size
-        for hypothesis in found[request.index]:
+        assert 1 <= len(results[request.index]) <= beam_size
+        for hypothesis in results[request.index]:
             assert not lacking(hypothesis, request.phrases)
             if impossible:
                 continue
             after = model.next_log_probs(request)
             tokens = (*hypothesis.tokens, EOS)
-            said = tuple(float(after(tokens[:n])[tokens[n]]) for n in range(len(hypothesis.token_log_probs)))
-            assert hypothesis.token_log_probs == said
+            messages = tuple(float(after(tokens[:n])[tokens[n]]) for n in range(len(hypothesis.token_log_probs)))
+            assert hypothesis.token_log_probs == messages
 
 
 def test_where_the_answer_is_too_short_it_has_most_of_them() -> None:
@@ -135,7 +137,7 @@ def test_a_request_without_phrases_does_not_see_those_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "phrases", "wanted"),
+    ("tokens", "phrases", "expected"),
     [
         ((5, 5, 6), (((5, 6),),), 2),  # the first 5 is taken back, the second begins again
         ((5, 7), (((5, 6),), ((5, 7),)), 2),  # which of two was begun shows later
@@ -145,28 +147,28 @@ def test_a_request_without_phrases_does_not_see_those_of_others() -> None:
         ((4, 4), (((5, 6, 7), (4,)),), 3),  # one form is enough
     ],
 )
-def test_progress(tokens: tuple[int, ...], phrases: Phrases, wanted: int) -> None:
-    assert progress_of(tokens, phrases).tokens(phrases) == wanted
+def test_progress(tokens: tuple[int, ...], phrases: Phrases, expected: int) -> None:
+    assert progress_of(tokens, phrases).tokens(phrases) == expected
 
 
 @given(st.integers(1, 20), st.lists(st.integers(0, 9), min_size=1, max_size=8))
 def test_a_beam_is_divided_among_banks(width: int, candidates: list[int]) -> None:
-    found = places(width, candidates)
-    assert sum(found) == width
+    results = places(width, candidates)
+    assert sum(results) == width
     if sum(candidates) >= width >= len(candidates):
-        assert all(place >= 1 for place, there in zip(found, candidates, strict=True) if there)
+        assert all(place >= 1 for place, there in zip(results, candidates, strict=True) if there)
 
 
 def test_phrases_that_cannot_be_are_refused() -> None:
     search = BeamSearch(SearchOptions(return_scores=True), BOS, EOS, 20)
     state = np.zeros(1, np.int32)
-    for phrases, said in (
+    for phrases, messages in (
         ((((20,),),), "from 0 to 19"),
         ((((EOS,),),), "not eos"),
         ((((),),), "no tokens"),
         (((),), "no forms"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=messages):
             search.begin([Request(0, np.array([EOS], np.int32), phrases=phrases)], state)
     with pytest.raises(ValueError, match="joins has 3 entries"):
         search.begin([Request(0, np.array([EOS], np.int32), phrases=(((5,),),), joins=bytes(3))], state)

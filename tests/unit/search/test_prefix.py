@@ -48,12 +48,12 @@ def test_equals_the_reference(seed, beam_size, schedule, **values) -> None:
     shuffled = random.Random(seed).sample(requests, len(requests))
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     plan = Plan(shuffled, ScheduleOptions(schedule=schedule, max_rows=2 * beam_size), beam_size, 1)
-    found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+    results = dict(decode(model.open(), output_layer, search, plan.schedule()))
     for request in requests:
         prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
-        wanted = reference_search(toy_log_probs(model, output_layer, request), options, EOS, prefix)
-        assert_equal(found[request.index], wanted, options)
-        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in found[request.index])
+        expected = reference_search(toy_log_probs(model, output_layer, request), options, EOS, prefix)
+        assert_equal(results[request.index], expected, options)
+        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in results[request.index])
 
 
 def test_the_beginning_of_the_greedy_answer_changes_nothing() -> None:
@@ -66,16 +66,16 @@ def test_the_beginning_of_the_greedy_answer_changes_nothing() -> None:
         return dict(decode(model.open(), output_layer, search, Plan(requests, ScheduleOptions(), 1, 1).schedule()))
 
     requests = toy_requests(8, 4)
-    wanted = run(requests)
-    beginnings = {i: np.array(found[0].tokens[:2], np.int32) for i, found in wanted.items()}
+    expected = run(requests)
+    beginnings = {i: np.array(results[0].tokens[:2], np.int32) for i, results in expected.items()}
     assert sum(len(tokens) == 2 for tokens in beginnings.values()) > 3
-    given = [replace(r, prefix=Prefix(beginnings[r.index], np.zeros(2, np.float32))) for r in requests]
-    for index, (found,) in run(given).items():
-        (greedy,) = wanted[index]
-        assert found.tokens == greedy.tokens
+    prefixed = [replace(r, prefix=Prefix(beginnings[r.index], np.zeros(2, np.float32))) for r in requests]
+    for index, (results,) in run(prefixed).items():
+        (greedy,) = expected[index]
+        assert results.tokens == greedy.tokens
         forced = len(beginnings[index])
-        assert found.token_log_probs == (0.0,) * forced + greedy.token_log_probs[forced:]
-        assert found.score == found.log_prob == sum(found.token_log_probs)
+        assert results.token_log_probs == (0.0,) * forced + greedy.token_log_probs[forced:]
+        assert results.score == results.log_prob == sum(results.token_log_probs)
 
 
 def test_one_prefix_for_all_and_none_for_some(tiny_model, sentences: list[str]) -> None:

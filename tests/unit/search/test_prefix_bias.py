@@ -32,30 +32,34 @@ def test_equals_a_search_of_biased_probabilities(beta: float, values: dict) -> N
         search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
         shuffled = random.Random(seed).sample(requests, len(requests))
         plan = Plan(shuffled, ScheduleOptions(schedule="stream", max_rows=9), 3, 1)
-        found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+        results = dict(decode(model.open(), output_layer, search, plan.schedule()))
         for request in requests:
             prefix = tuple(request.prefix.token.tolist()) if request.prefix else ()
             plain = toy_log_probs(model, output_layer, request)
             penalty = options.repetition_penalty
 
             def biased(tokens: tuple[int, ...], plain=plain, prefix=prefix, penalty=penalty) -> np.ndarray:
-                said = plain(tokens).astype(np.float32)
-                said[list(set(tokens))] *= np.float32(penalty)
-                said = said.astype(np.float64)
+                logits = plain(tokens).astype(np.float32)
+                logits[list(set(tokens))] *= np.float32(penalty)
+                logits = logits.astype(np.float64)
                 if len(tokens) < len(prefix) and tokens == prefix[: len(tokens)]:
-                    said += np.log1p(-beta)
-                    said[prefix[len(tokens)]] = np.logaddexp(said[prefix[len(tokens)]], np.log(beta))
-                return said.astype(np.float32)
+                    logits += np.log1p(-beta)
+                    logits[prefix[len(tokens)]] = np.logaddexp(logits[prefix[len(tokens)]], np.log(beta))
+                return logits.astype(np.float32)
 
             easy = SearchOptions(
                 return_scores=True,
                 **{"beam_size": 3, "num_hypotheses": 3, "max_length": 7}
                 | {name: value for name, value in values.items() if name != "repetition_penalty"},
             )
-            wanted = reference_search(biased, easy, EOS)
-            assert [h.tokens for h in found[request.index]] == [tuple(t for t in w.tokens if t != EOS) for w in wanted]
-            np.testing.assert_allclose([h.score for h in found[request.index]], [w.score for w in wanted], rtol=1e-6)
-            followed += bool(prefix) and found[request.index][0].tokens[: len(prefix)] == prefix
+            expected = reference_search(biased, easy, EOS)
+            assert [h.tokens for h in results[request.index]] == [
+                tuple(t for t in w.tokens if t != EOS) for w in expected
+            ]
+            np.testing.assert_allclose(
+                [h.score for h in results[request.index]], [w.score for w in expected], rtol=1e-6
+            )
+            followed += bool(prefix) and results[request.index][0].tokens[: len(prefix)] == prefix
     assert followed > 20 or beta < 0.9
 
 
@@ -75,13 +79,13 @@ def test_a_small_bias_is_free_to_leave_a_bad_prefix(tiny_model, sentences: list[
 
 def test_what_a_bias_cannot_go_with_is_refused_at_once(tiny_model) -> None:
     translator = Translator(tiny_model)
-    for options, said in (
+    for options, message in (
         ({}, "0 without a target_prefix"),
         ({"target_prefix": "a", "sampling": True}, "left at 0.0 with sampling"),
         ({"target_prefix": "a", "cube_pruning": "exact"}, "0 with cube_pruning or return_alternatives"),
         ({"target_prefix": "a", "return_alternatives": True}, "0 with cube_pruning or return_alternatives"),
     ):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             translator.translate_iter(["ein Haus"], prefix_bias_beta=0.5, **options)
     with pytest.raises(OptionError, match=r"prefix_bias_beta is 1\.0; it must be at least 0"):
         SearchOptions(return_scores=True, prefix_bias_beta=1.0)

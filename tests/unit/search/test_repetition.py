@@ -55,10 +55,10 @@ def test_equals_the_reference(seed, rules, beam_size, schedule, **values) -> Non
     shuffled = random.Random(seed).sample(requests, len(requests))
     search = BeamSearch(options, BOS, EOS, output_layer.vocab_size)
     plan = Plan(shuffled, ScheduleOptions(schedule=schedule, max_rows=2 * beam_size), beam_size, 1)
-    found = dict(decode(model.open(), output_layer, search, plan.schedule()))
+    results = dict(decode(model.open(), output_layer, search, plan.schedule()))
     for request in requests:
-        wanted = reference_search(toy_log_probs(model, output_layer, request), options, EOS)
-        assert_equal(found[request.index], wanted, options)
+        expected = reference_search(toy_log_probs(model, output_layer, request), options, EOS)
+        assert_equal(results[request.index], expected, options)
 
 
 def test_prefixes_are_forced_but_not_repeated() -> None:
@@ -71,8 +71,8 @@ def test_prefixes_are_forced_but_not_repeated() -> None:
         model.open(), output_layer, search, Plan(requests, ScheduleOptions(), 3, 1).schedule()
     ):
         prefix = tuple(requests[index].prefix.token.tolist()) if requests[index].prefix else ()
-        wanted = reference_search(toy_log_probs(model, output_layer, requests[index]), options, EOS, prefix)
-        assert_equal(hypotheses, wanted, options)
+        expected = reference_search(toy_log_probs(model, output_layer, requests[index]), options, EOS, prefix)
+        assert_equal(hypotheses, expected, options)
         for hypothesis in hypotheses:
             generated = hypothesis.tokens[len(prefix) :]
             assert len(set(generated)) == len(generated) and not set(generated) & set(prefix)
@@ -102,8 +102,8 @@ def test_where_nothing_is_allowed_the_answer_ends() -> None:
     """Of four words, three without eos, each may be there once."""
     options = SearchOptions(return_scores=True, beam_size=2, no_repeat_ngram_size=1, min_length=8, max_length=9)
     table = Table(1, 4, 1000, 0.0, 0.0)
-    found = scripted({0: table}, options, 4)
-    assert sorted(found[0][0].tokens) == [0, 1, 3]
+    results = scripted({0: table}, options, 4)
+    assert sorted(results[0][0].tokens) == [0, 1, 3]
 
 
 def test_the_penalty_makes_no_token_likelier_where_logits_stand_for_log_probabilities() -> None:
@@ -126,12 +126,12 @@ def test_rules_apply_to_samples(rules: dict[str, Any]) -> None:
     requests = toy_requests(6, 5)
     ngram = rules.get("no_repeat_ngram_size", 0)
     for sampling in (SamplingOptions(), SamplingOptions(top_k=3)):
-        found = sample(model, requests, options, sampling)
-        assert found != sample(model, requests, plain, sampling)
-        for hypotheses in found.values():
+        results = sample(model, requests, options, sampling)
+        assert results != sample(model, requests, plain, sampling)
+        for hypotheses in results.values():
             for hypothesis in hypotheses:
                 assert not any(repeats(hypothesis.tokens[: i + 1], ngram) for i in range(len(hypothesis.tokens)))
-        assert sample(model, requests[::-1], options, sampling, schedule="stream", max_rows=12) == found
+        assert sample(model, requests[::-1], options, sampling, schedule="stream", max_rows=12) == results
 
 
 @pytest.mark.parametrize("values", [{"repetition_penalty": 0.9}, {"no_repeat_ngram_size": -1}])

@@ -53,7 +53,7 @@ def test_tokens_have_the_probabilities_of_the_warpers(sampling: dict, more: dict
         warped = transformers.TopKLogitsWarper(options.top_k)(None, warped)
     if options.top_p < 1:
         warped = transformers.TopPLogitsWarper(options.top_p)(None, warped)
-    wanted = warped.softmax(-1)[0].numpy()
+    expected = warped.softmax(-1)[0].numpy()
 
     # With the numbers that NumPy draws: the token of a number is the one at which the sum of the probabilities, from
     # the likeliest down, exceeds it.
@@ -65,10 +65,12 @@ def test_tokens_have_the_probabilities_of_the_warpers(sampling: dict, more: dict
     key = np.array([11, int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")], np.uint64)
     counters = np.array([[0, 0, 0, number] for number in range(draws)], np.uint64)
     numbers = [np.random.Generator(np.random.Philox(key=key, counter=counter)).random() for counter in counters]
-    likeliest = np.argsort(-wanted, kind="stable")
-    tokens = likeliest[np.searchsorted(wanted[likeliest].cumsum(dtype=np.float64), numbers, side="right").clip(max=11)]
+    likeliest = np.argsort(-expected, kind="stable")
+    tokens = likeliest[
+        np.searchsorted(expected[likeliest].cumsum(dtype=np.float64), numbers, side="right").clip(max=11)
+    ]
     ended = int((tokens == EOS).sum())
-    assert len(rows) == draws - ended and wanted[EOS] < 0.5
+    assert len(rows) == draws - ended and expected[EOS] < 0.5
     assert (rows.token != tokens[tokens != EOS]).sum() <= 1  # one where a sum is rounded to the other side of a number
 
 
@@ -93,22 +95,22 @@ def test_draws_depend_on_nothing_but_the_request(
     sampling = SamplingOptions(seed=seed, **values)
     options = several(number, min_length=min_length, max_length=9)
     shuffled = random.Random(seed).sample(requests, len(requests))
-    found = run(model, shuffled, options, sampling, schedule=schedule, max_rows=max_rows, batch_tokens=batch_tokens)
+    outcome = run(model, shuffled, options, sampling, schedule=schedule, max_rows=max_rows, batch_tokens=batch_tokens)
     assert model.opened[-1].sources == {} and model.opened[-1].states == {}
     for request in requests:
         alone = run(model, [replace(request, index=99)], options, sampling)[99]
-        assert [replace(hypothesis, request=request.index) for hypothesis in alone] == found[request.index]
+        assert [replace(hypothesis, request=request.index) for hypothesis in alone] == outcome[request.index]
         (first,) = run(model, [request], replace(options, num_hypotheses=1), sampling)[request.index]
-        assert first == found[request.index][0]
-        assert len(found[request.index]) == number
-    assert all(hypothesis.tokens[:2] == (5, 6) for hypothesis in found[3])
+        assert first == outcome[request.index][0]
+        assert len(outcome[request.index]) == number
+    assert all(hypothesis.tokens[:2] == (5, 6) for hypothesis in outcome[3])
 
 
 def test_seeds_samples_and_texts_differ() -> None:
     model, requests = ToyModel(2, eos_bias=-2.0, scale=0.3), toy_requests(4, 2)
     options = several(8, max_length=12)
-    found = run(model, requests, options, SamplingOptions(seed=1))
-    answers = [hypothesis.tokens for hypotheses in found.values() for hypothesis in hypotheses]
+    outcome = run(model, requests, options, SamplingOptions(seed=1))
+    answers = [hypothesis.tokens for hypotheses in outcome.values() for hypothesis in hypotheses]
     assert len(set(answers)) == 32
     other = run(model, requests, options, SamplingOptions(seed=2))
     assert not set(answers) & {hypothesis.tokens for hypotheses in other.values() for hypothesis in hypotheses}
@@ -123,16 +125,16 @@ def test_scores_are_the_models_own() -> None:
             assert_forced(model, output_layer, requests[hypothesis.request], hypothesis, options)
 
 
-def assert_forced(model: ToyModel, output_layer: ToyLayer, request: Request, found: Hypothesis, options) -> None:
-    ended = len(found.token_log_probs) > len(found.tokens)
+def assert_forced(model: ToyModel, output_layer: ToyLayer, request: Request, outcome: Hypothesis, options) -> None:
+    ended = len(outcome.token_log_probs) > len(outcome.tokens)
     decoding = model.open()
     state, token = decoding.admit([request]), BOS
-    for wanted, log_prob in zip(found.tokens + (EOS,) * ended, found.token_log_probs, strict=True):
+    for expected, log_prob in zip(outcome.tokens + (EOS,) * ended, outcome.token_log_probs, strict=True):
         hidden, state = decoding.step(np.array([request.index], np.int32), state, np.array([token], np.int32))
-        assert output_layer.log_prob(hidden, np.array([wanted]))[0] == np.float32(log_prob)
-        token = wanted
-    assert found.log_prob == sum(found.token_log_probs)
-    assert found.score == pytest.approx(found.log_prob / len(found.token_log_probs) ** options.length_penalty)
+        assert output_layer.log_prob(hidden, np.array([expected]))[0] == np.float32(log_prob)
+        token = expected
+    assert outcome.log_prob == sum(outcome.token_log_probs)
+    assert outcome.score == pytest.approx(outcome.log_prob / len(outcome.token_log_probs) ** options.length_penalty)
 
 
 def test_one_token_to_choose_from_is_greedy() -> None:
@@ -140,9 +142,9 @@ def test_one_token_to_choose_from_is_greedy() -> None:
     output_layer = ToyLayer(*model.output())
     for sampling in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}):
         for request in toy_requests(4, 8):
-            (found,) = run(model, [request], several(1, max_length=9), SamplingOptions(**sampling))[request.index]
+            (outcome,) = run(model, [request], several(1, max_length=9), SamplingOptions(**sampling))[request.index]
             greedy = reference_greedy(toy_log_probs(model, output_layer, request), several(1, max_length=9), EOS)
-            assert found.tokens == tuple(t for t in greedy.tokens if t != EOS)
+            assert outcome.tokens == tuple(t for t in greedy.tokens if t != EOS)
 
 
 def test_a_row_without_candidates_ends_as_it_is() -> None:
@@ -164,7 +166,7 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"sampling": True, "num_hypotheses": 0}, "num_hypotheses is 0; it must be between 1 and 10000"),
         ({"sampling": True, "early_stopping": "proven"}, "early_stopping is 'proven'; .* with sampling"),
@@ -177,8 +179,8 @@ def test_a_row_without_candidates_ends_as_it_is() -> None:
         ({"seed": 3}, "seed is 3"),
     ],
 )
-def test_options_that_do_not_go_together_are_named(values: dict, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_options_that_do_not_go_together_are_named(values: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         DecodeOptions.of(**values)
 
 
@@ -186,10 +188,12 @@ def test_translator_draws_the_same_in_any_batch(tiny_model, sentences: list[str]
     texts = sentences[:12]
     options = {"sampling": True, "num_hypotheses": 6, "top_p": 0.9, "seed": 5, "max_length": 15}
     translator = Translator(tiny_model)
-    wanted = translator.translate(texts, **options)
-    assert all(len(translation.hypotheses) == 6 for translation in wanted)  # more than beam_size
-    assert translator.translate([texts[3]], **options) == [wanted[3]]
+    expected = translator.translate(texts, **options)
+    assert all(len(translation.hypotheses) == 6 for translation in expected)  # more than beam_size
+    assert translator.translate([texts[3]], **options) == [expected[3]]
     threads = Translator(tiny_model, machine=MachineOptions(threads=3))
-    assert threads.translate(texts[::-1], schedule="stream", max_rows=8, **options)[::-1] == wanted
+    assert threads.translate(texts[::-1], schedule="stream", max_rows=8, **options)[::-1] == expected
     scan = translator.translate(texts, **(options | {"output_layer": "scan"}))
-    assert sum(s.text == w.text for s, w in zip(scan, wanted, strict=True)) > 8  # its log probabilities differ a little
+    assert (
+        sum(s.text == w.text for s, w in zip(scan, expected, strict=True)) > 8
+    )  # its log probabilities differ a little

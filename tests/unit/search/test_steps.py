@@ -44,8 +44,8 @@ class InPython:
     def __getattr__(self, name: str) -> object:
         if name in ("native", "reason"):
             return None
-        found = getattr(self._hidden, name)
-        return (lambda: InPython(found())) if name == "open" else found
+        results = getattr(self._hidden, name)
+        return (lambda: InPython(results())) if name == "open" else results
 
 
 def answers(
@@ -101,8 +101,8 @@ def test_native_steps_equal_steps_through_python(
 ) -> None:
     folder = tiny_model if kind == "recurrent" else make_transformer()
     translator = Translator(folder, machine=MachineOptions(threads=1))
-    said: dict[str, set[int]] = {}  # the words of each layer's answers
-    told = set()
+    words_of: dict[str, set[int]] = {}  # the words of each layer's answers
+    events = set()
     for name, layer in layers(translator).items():
         assert layer.open().native is not None
         for schedule in SCHEDULES:
@@ -110,17 +110,17 @@ def test_native_steps_equal_steps_through_python(
             choices = DecodeOptions.of(**options)
             whole = answers(translator, sentences[:9], layer, choices, python=False)
             assert whole == answers(translator, sentences[:9], layer, choices, python=True), (name, schedule)
-        told.add(str(whole[0]))
-        found = [one for each in whole[0].values() for one in each]
-        said[name] = {word for one in found for word in one.tokens}
+        events.add(str(whole[0]))
+        results = [one for each in whole[0].values() for one in each]
+        words_of[name] = {word for one in results for word in one.tokens}
         if name.endswith("without"):
-            assert not said[name] & BANNED and said[name.split()[0]] & BANNED
+            assert not words_of[name] & BANNED and words_of[name.split()[0]] & BANNED
         if name == "exact, three words":
-            assert said[name] and not said[name] & NEARLY_ALL
+            assert words_of[name] and not words_of[name] & NEARLY_ALL
         if isinstance(layer, ScreenLayer):
             rows, fallen_back = layer.fallback_counts
             assert 0 < fallen_back < rows  # so both layers have answered
-    assert len(told) > 6  # the layers differ
+    assert len(events) > 6  # the layers differ
 
 
 def test_a_broken_layer_is_named(tiny_model: Path, sentences: list[str]) -> None:
@@ -162,7 +162,7 @@ def test_every_rule_applies_in_native_steps(
     folder = make_transformer()
     options: dict[str, Any] = {"num_hypotheses": 3, "max_length": 14, "min_length": 4} | rule
     native, python = (Translator(folder, machine=MachineOptions(threads=1)) for _ in range(2))
-    found = native.translate(sentences[:6], **options)
+    results = native.translate(sentences[:6], **options)
     assert native.work.steps > 0 and (native.work.python_steps, native.work.reason) == (0, "")
     made = ForwardPass.__init__
 
@@ -171,6 +171,6 @@ def test_every_rule_applies_in_native_steps(
         self.native, self.reason = None, "computed in Python"
 
     monkeypatch.setattr(ForwardPass, "__init__", in_python)
-    assert python.translate(sentences[:6], **options) == found
+    assert python.translate(sentences[:6], **options) == results
     assert python.work.python_steps >= native.work.steps
     assert "computed in Python" in python.work.reason

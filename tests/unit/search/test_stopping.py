@@ -24,8 +24,8 @@ def run(seed: int, options: SearchOptions, steps: int, eos_bias: float) -> tuple
     model = ToyModel(seed, vocab=12, eos_bias=eos_bias)
     output_layer = ToyLayer(*model.output(), steps=steps)
     search = BeamSearch(options, model.bos_id, model.eos_id, output_layer.vocab_size)
-    found = dict(decode(model.open(), output_layer, search, FixedBatches(RequestQueue(toy_requests(2, seed)))))
-    return found, search.work
+    results = dict(decode(model.open(), output_layer, search, FixedBatches(RequestQueue(toy_requests(2, seed)))))
+    return results, search.work
 
 
 @settings(max_examples=100, deadline=None)
@@ -49,9 +49,9 @@ def test_proven_is_exhaustive(seed, beam_size, fewer, steps, eos_bias, **values)
         early_stopping="exhaustive",
         **values,
     )
-    wanted, full = run(seed, exhaustive, steps, eos_bias)
-    found, work = run(seed, replace(exhaustive, early_stopping="proven"), steps, eos_bias)
-    assert found == wanted
+    expected, full = run(seed, exhaustive, steps, eos_bias)
+    results, work = run(seed, replace(exhaustive, early_stopping="proven"), steps, eos_bias)
+    assert results == expected
     assert full.saved_steps == 0
     assert work.requests == full.requests == 2
     assert work.request_steps + work.saved_steps >= full.request_steps >= work.request_steps
@@ -140,7 +140,7 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"patience": 0.1}, "patience is 0.1; it must be between 0.2 and 1000"),
         ({"num_hypotheses": 4, "patience": 0.7}, "between 0.8"),
@@ -148,6 +148,6 @@ def test_proven_refuses_log_probabilities_above_zero() -> None:
         ({"early_stopping": "soon"}, "true, false, never or proven"),
     ],
 )
-def test_wrong_values_are_named(values: dict, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_wrong_values_are_named(values: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         SearchOptions(return_scores=True, **values)

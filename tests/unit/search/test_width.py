@@ -77,25 +77,25 @@ def test_a_finished_hypothesis_that_stays_can_fall_off() -> None:
     first = [[LOW, LOW, -1.2, -0.5, -1.0]]
     second = [[LOW, LOW, LOW, -0.1, -0.2]] * 3  # -0.6, -0.7 and -1.1, all above -1.2
     options = {"beam_size": 3, "max_length": 2, "num_hypotheses": 3, "early_stopping": "exhaustive"}
-    for finishing, wanted in (("leave", [(3, 3), (3, 4), (4, 3)]), ("stay", [(3, 3), (3, 4), (4, 3)])):
-        found = children(
+    for finishing, expected in (("leave", [(3, 3), (3, 4), (4, 3)]), ("stay", [(3, 3), (3, 4), (4, 3)])):
+        outcome = children(
             SearchOptions(return_scores=True, finishing=finishing, length_penalty=0.0, **options), first, second
         )[1]
-        assert [h.tokens for h in found[0]] == wanted
+        assert [h.tokens for h in outcome[0]] == expected
     # A negative penalty flatters the short one, which "leave" keeps for ever.
     for finishing, kept in (("leave", True), ("stay", False)):
-        found = children(
+        outcome = children(
             SearchOptions(return_scores=True, finishing=finishing, length_penalty=-2.0, **options), first, second
         )[1]
-        assert (() in [h.tokens for h in found[0]]) is kept
+        assert (() in [h.tokens for h in outcome[0]]) is kept
 
 
 def test_a_finished_hypothesis_that_stays_takes_a_place() -> None:
     first = [[LOW, LOW, -0.2, -0.5, -1.0]]
     second = [[LOW, LOW, LOW, -0.1, -0.2]]
-    for finishing, wanted in (("leave", [[3, 4], [3, 4]]), ("stay", [[3], [3]])):
+    for finishing, expected in (("leave", [[3, 4], [3, 4]]), ("stay", [[3], [3]])):
         options = SearchOptions(return_scores=True, beam_size=2, finishing=finishing, early_stopping="exhaustive")
-        assert children(options, first, second * 2)[0] == wanted
+        assert children(options, first, second * 2)[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -131,14 +131,14 @@ def test_the_arrays_of_a_caller_stay_as_they_are(folder: Path, compute_type: str
     names = {name: tensor.copy() for name, tensor in read_tensors(folder, CONFIG).items()}
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     pages = mmap.mmap(-1, sum(tensor.nbytes for tensor in names.values()), flags=private)
-    given, first = {}, 0
+    chunks, first = {}, 0
     for name, tensor in names.items():
-        given[name] = np.frombuffer(pages, np.float32, tensor.size, first).reshape(tensor.shape)
-        given[name][...] = tensor
+        chunks[name] = np.frombuffer(pages, np.float32, tensor.size, first).reshape(tensor.shape)
+        chunks[name][...] = tensor
         first += tensor.nbytes
-    model = NativeModel(CONFIG, given, compute_type=compute_type)
+    model = NativeModel(CONFIG, chunks, compute_type=compute_type)
     layers(*model.output())
-    assert all(np.array_equal(given[name], tensor) for name, tensor in names.items())
+    assert all(np.array_equal(chunks[name], tensor) for name, tensor in names.items())
 
 
 def test_a_matrix_that_would_fill_the_memory_is_read_word_by_word(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
 
 def pieces(word: str) -> int:
     """A vocabulary of lower-case words and names."""
-    known = word in NAMES or (word.islower() and not {word.title(), word.upper()} & NAMES)
-    return 1 if known else 3
+    is_name = word in NAMES or (word.islower() and not {word.title(), word.upper()} & NAMES)
+    return 1 if is_name else 3
 
 
 def spelled(text: str, language: str = "en") -> tuple[str, str] | None:

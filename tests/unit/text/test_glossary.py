@@ -11,7 +11,7 @@ from sharpbeam.text.glossary import Glossary, RequiredTerms, lacking
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("Das Haus am See.", ["Haus", "See"]),
         ("Hausboot, seen", []),  # whole words only
@@ -24,12 +24,12 @@ from sharpbeam.text.glossary import Glossary, RequiredTerms, lacking
         ("", []),
     ],
 )
-def test_terms_are_found_in_whole_words(text: str, wanted: list[str]) -> None:
+def test_terms_are_found_in_whole_words(text: str, expected: list[str]) -> None:
     glossary = Glossary({term: term.upper() for term in ("Haus", "See", "nacht", "rotes Haus", "C++", "家", " ")})
-    found = glossary.find(text)
-    assert [term.forms for term in found] == [(term.upper(),) for term in wanted]
-    assert [text[term.start : term.end].lower() for term in found] == [term.lower() for term in wanted]
-    assert glossary.required(text) == [(term.upper(),) for term in wanted]
+    result = glossary.find(text)
+    assert [term.forms for term in result] == [(term.upper(),) for term in expected]
+    assert [text[term.start : term.end].lower() for term in result] == [term.lower() for term in expected]
+    assert glossary.required(text) == [(term.upper(),) for term in expected]
 
 
 def test_a_translation_lacks_the_terms_that_it_has_no_form_of() -> None:

@@ -108,15 +108,15 @@ def test_long_and_empty_pairs_are_left_out_and_nothing_left_is_an_error(vocabula
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["ba ce di"] * 50, "allows at most 12"),
         (["abcdefghijklmnopqrstuvwxyz0123456789"] * 50, "needs at least 41, one for each character"),
         (["", ""], "has no line with a word in it"),
     ],
 )
-def test_a_size_that_the_text_does_not_allow_is_said_in_our_words(tmp_path, lines, said):
+def test_a_size_that_the_text_does_not_allow_is_said_in_our_words(tmp_path, lines, message):
     with pytest.raises(InputError) as caught:
         train_sentencepiece(lines, "s.spm", 20, 1.0, 1)
-    assert said in str(caught.value) and "INTERNAL" not in str(caught.value)
+    assert message in str(caught.value) and "INTERNAL" not in str(caught.value)
     assert not list(tmp_path.iterdir())

@@ -33,13 +33,13 @@ def test_figures_and_gradients_equal_the_plain_ones(example, smoothing, alpha):
     inputs, target = example
     figures = output_loss(*inputs, target, smoothing, alpha)
     (figures[0] / ROWS).backward()
-    found = [t.grad for t in inputs]
+    results = [t.grad for t in inputs]
     exact = [t.detach().double().requires_grad_() for t in inputs]
-    wanted = plain_loss(*exact, target, smoothing, alpha)
-    (wanted[0] / ROWS).backward()
-    for figure, want in zip(figures.tolist(), wanted, strict=True):
+    expected = plain_loss(*exact, target, smoothing, alpha)
+    (expected[0] / ROWS).backward()
+    for figure, want in zip(figures.tolist(), expected, strict=True):
         assert figure == pytest.approx(want.item(), rel=1e-5)
-    for gradient, tensor in zip(found, exact, strict=True):
+    for gradient, tensor in zip(results, exact, strict=True):
         torch.testing.assert_close(gradient.double(), tensor.grad, rtol=1e-4, atol=1e-7)
 
 

@@ -61,10 +61,10 @@ def test_words_between_spaces_can_be_the_vocabulary(lstm, train, toy):
     words = VocabularyOptions(kind="words", size=100, shared=False, least_count=2)
     train(dataclasses.replace(lstm, vocabulary=words), "words", max_steps=14)
     translator = Translator(toy / "words/best")
-    known = set((toy / "train.tsv").read_text().split())
-    assert {translator.loaded.target.piece(i) for i in range(4, len(translator.loaded.target))} == known
+    training_words = set((toy / "train.tsv").read_text().split())
+    assert {translator.loaded.target.piece(i) for i in range(4, len(translator.loaded.target))} == training_words
     assert {path.name for path in (toy / "words/best").iterdir()} >= {"source.vocab.json", "target.vocab.json"}
-    assert set(translator.translate(["ba ce"])[0].text.split()) <= {*known, "<unk>"}
+    assert set(translator.translate(["ba ce"])[0].text.split()) <= {*training_words, "<unk>"}
     with pytest.raises(OptionError, match=r"vocabulary.size is 9, but .*source.vocab.json .* has 14 words"):
         train(dataclasses.replace(lstm, vocabulary=dataclasses.replace(words, size=9)), "words", max_steps=28)
     with pytest.raises(OptionError, match=r"least_count is 2; it must be 1, or more with kind words"):

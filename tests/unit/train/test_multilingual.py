@@ -88,13 +88,13 @@ def test_from_recipe_to_translations_with_screens_per_direction(
     for direction in DIRECTIONS:
         source, target = direction.split("-")
         languages = ["--source-language", source] * (source != "en") + ["--target-language", target]
-        asked = ["translate", str(model), str(data / f"{direction}.txt"), "--beam-size", "1", *languages]
+        command = ["translate", str(model), str(data / f"{direction}.txt"), "--beam-size", "1", *languages]
         capfdbinary.readouterr()
-        assert sharpbeam(asked) == 0
+        assert sharpbeam(command) == 0
         exact = capfdbinary.readouterr().out.splitlines()
         if source == "en":
-            asked += ["--source-language", source]
-        assert sharpbeam([*asked, "--output-layer", "screen"]) == 0
+            command += ["--source-language", source]
+        assert sharpbeam([*command, "--output-layer", "screen"]) == 0
         screened = capfdbinary.readouterr().out.splitlines()
         assert sum(a == b for a, b in zip(exact, screened, strict=True)) > 0.5 * len(exact) == 60
     model_ = Translator(model)
@@ -124,13 +124,14 @@ def test_the_table_of_directions(
     }
     directions.main(str(data / "run/best"), str(data), **options)
     lines = record.read("directions")
-    found = {(line["options"]["kind"], line["options"]["scope"]): line["directions"] for line in lines}
+    results = {(line["options"]["kind"], line["options"]["scope"]): line["directions"] for line in lines}
     kinds, scopes = ("best 1", "fidelity 0.9"), ("direction", "target", "all")
-    assert list(found) == [(kind, scope) for kind in kinds for scope in scopes]
-    assert all(tuple(row["direction"] for row in rows) == DIRECTIONS for rows in found.values())
+    assert list(results) == [(kind, scope) for kind in kinds for scope in scopes]
+    assert all(tuple(row["direction"] for row in rows) == DIRECTIONS for rows in results.values())
     bench = directions.Bench(str(data / "run/best"), str(data), 200, 10, 2)
     active = {
-        scope: dict(zip(DIRECTIONS, (row["active"] for row in found["best 1", scope]), strict=True)) for scope in scopes
+        scope: dict(zip(DIRECTIONS, (row["active"] for row in results["best 1", scope]), strict=True))
+        for scope in scopes
     }
     best = {
         text.name: {int(t) for part in bench.fit[text.direction.languages].parts for t in part["token"][:, 0]}
@@ -144,7 +145,7 @@ def test_the_table_of_directions(
         assert active["direction"][name] <= active["target"][name] <= active["all"][name]
     assert len(set(active["all"].values())) == 1 < len(set(active["direction"].values()))
     assert active["target"]["de-en"] == active["target"]["fr-en"] < active["all"]["fr-en"]
-    for (kind, _), rows in found.items():
+    for (kind, _), rows in results.items():
         for row in rows:
             assert 0 <= row["p_at_5"] <= row["fidelity"] + 1 and 0 <= row["same"] <= 1 and row["rows"] > 0
             assert row["bleu"] == row["bleu_exact"] or row["same"] < 1

@@ -93,7 +93,7 @@ def test_a_run_resumes_with_its_own_precision_and_threads(path, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("max_steps", "max_step", "toy.toml: train: unknown option 'max_step'. Did you mean 'max_steps'"),
         ("[data]", "[dta]", "unknown option 'dta'. Did you mean 'data'"),
@@ -108,14 +108,14 @@ def test_a_run_resumes_with_its_own_precision_and_threads(path, monkeypatch, tmp
         ('"recurrent"', '"perceptron"', "architecture is 'perceptron'; it must be one of recurrent, lstm-attention"),
     ],
 )
-def test_wrong_options_are_named(path, old, new, said):
+def test_wrong_options_are_named(path, old, new, message):
     text = GOOD.replace(old, new, 1)
     if "vocabulary = 24" in text:  # a bare key belongs before the first table
         text = "vocabulary = 24\n" + text.replace("vocabulary = 24", "")
     path.write_text(text)
     with pytest.raises(OptionError) as caught:
         read_recipe(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_unreadable_recipes_are_named(tmp_path):

@@ -69,7 +69,7 @@ def test_the_balance_loss_spreads_positions_over_the_experts(recipe, train, toy)
         name = f"balance-{weight}"
         train(dataclasses.replace(recipe, model=EXPERTS), name, max_steps=60, expert_balance=weight, dropout=0.0)
         model = torch_translator(toy / name / "best").loaded.model.module
-        hook = model.encoder[1].ffn.router.register_forward_hook(lambda part, given, found: chosen.append(found))
+        hook = model.encoder[1].ffn.router.register_forward_hook(lambda part, inputs, result: chosen.append(result))
         model(torch.arange(4, 24)[None], None, torch.arange(4, 24)[None])
         hook.remove()
         busiest[weight] = int(torch.bincount(chosen.pop().argmax(dim=-1), minlength=6).max())

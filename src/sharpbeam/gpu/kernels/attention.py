@@ -36,7 +36,7 @@ def attention_kernel(
     column_ok = column < width
     own = tl.load(query + (row * heads + head) * width + column, mask=column_ok, other=0.0).to(tl.float32)
     highest, total = tl.full((1,), LOWEST, tl.float32), tl.zeros((1,), tl.float32)
-    found = tl.zeros((1, padded), tl.float32)
+    result = tl.zeros((1, padded), tl.float32)
     for first in range(0, count, block):
         at = first + tl.arange(0, block)
         ok = (at < count)[:, None] & column_ok[None, :]
@@ -49,9 +49,9 @@ def attention_kernel(
         new = tl.maximum(highest, tl.max(score, axis=1))
         share, weight = tl.exp(highest - new), tl.exp(score - new[:, None])
         value = tl.load(key + heads * width, mask=ok, other=0.0).to(tl.float32)
-        found = found * share[:, None] + tl.sum(tl.trans(weight) * value, axis=0)[None, :]
+        result = result * share[:, None] + tl.sum(tl.trans(weight) * value, axis=0)[None, :]
         total, highest = total * share + tl.sum(weight, axis=1), new
-    out = tl.reshape(found / total[:, None], (padded,))
+    out = tl.reshape(result / total[:, None], (padded,))
     tl.store(answer + (row * heads + head) * width + column, out.to(answer.dtype.element_ty), mask=column_ok)
 
 

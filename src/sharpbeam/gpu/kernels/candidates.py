@@ -38,15 +38,15 @@ def token_of(key):
 
 
 @triton.jit
-def best_of(kept, found, k: tl.constexpr, width: tl.constexpr):
-    """The k best keys [rows, width] of those `kept` [rows, width] and `found` [rows, n], best first."""
+def best_of(kept, fresh, k: tl.constexpr, width: tl.constexpr):
+    """The k best keys [rows, width] of those `kept` [rows, width] and `fresh` [rows, n], best first."""
     column = tl.arange(0, width)[None, :]
     best = tl.full(kept.shape, LEAST, tl.int64)
     for place in range(k):
-        top = tl.maximum(tl.max(kept, axis=1), tl.max(found, axis=1))
+        top = tl.maximum(tl.max(kept, axis=1), tl.max(fresh, axis=1))
         best = tl.where(column == place, top[:, None], best)
         kept = tl.where(kept == top[:, None], LEAST, kept)
-        found = tl.where(found == top[:, None], LEAST, found)
+        fresh = tl.where(fresh == top[:, None], LEAST, fresh)
     return best
 
 

@@ -25,10 +25,10 @@ class Blocks:
     warps: int = 8
 
     @classmethod
-    def fitting(cls, rows: int, tokens: int, wanted: Blocks | None = None) -> Blocks:
-        """Blocks for `rows` rows (of one group) and `tokens` tokens, or those `wanted`."""
-        if wanted is not None:
-            return wanted
+    def fitting(cls, rows: int, tokens: int, fixed: Blocks | None = None) -> Blocks:
+        """Blocks for `rows` rows (of one group) and `tokens` tokens, or those `fixed`."""
+        if fixed is not None:
+            return fixed
         block = 16 if rows <= 16 else 32 if rows <= 32 else 64
         tiles = -(-tokens // 128)
         blocks = -(-rows // block)

@@ -15,15 +15,15 @@ from sharpbeam.gpu.kernels.candidates import LEAST, LOWEST, MINUS_INFINITY, add_
 @triton.jit
 def logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride, block_d: tl.constexpr):
     """The products [rows, lines] float32 of rows of `hidden` and lines of `weight`, both of width `dim`."""
-    found = tl.zeros((row.shape[0], line.shape[0]), tl.float32)
+    result = tl.zeros((row.shape[0], line.shape[0]), tl.float32)
     left = hidden + row.to(tl.int64)[:, None] * hidden_stride
     right = weight + line.to(tl.int64)[None, :] * weight_stride
     for first in tl.range(0, dim, block_d, num_stages=3):
         at = first + tl.arange(0, block_d)
         h = tl.load(left + at[None, :], mask=row_ok[:, None] & (at < dim)[None, :], other=0.0)
         w = tl.load(right + at[:, None], mask=line_ok[None, :] & (at < dim)[:, None], other=0.0)
-        found = tl.dot(h, w, found, input_precision="ieee")
-    return found
+        result = tl.dot(h, w, result, input_precision="ieee")
+    return result
 
 
 @triton.jit
