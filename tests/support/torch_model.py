@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.decoding import loading
@@ -18,7 +19,9 @@ from sharpbeam.gpu.checks import check_admit, check_requests, check_rows
 from sharpbeam.gpu.model import DeviceModel
 from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
+from sharpbeam.models.recurrent import EncodedSources, RecurrentModule
 from sharpbeam.models.registry import Config, architecture_of
+from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import read_tensors
 from sharpbeam.types import Floats, Ids, Request
 
@@ -91,6 +94,63 @@ class TorchTranslation(Attending):
         return hidden.reshape(len(request), self._model.config.hidden_dim), states
 
 
+class TorchRecurrent(Attending):
+    """A run of a GRU or LSTM translation model. A caller's mistake raises ValueError and changes nothing."""
+
+    reason = "the model is computed by PyTorch"
+
+    def __init__(self, module: RecurrentModule) -> None:
+        self.module = module
+        self.sources: dict[int, tuple[Tensor, Tensor]] = {}  # values [S, M] and keys [S, A] by request
+        self.slots = TorchSlots()  # of states [state_dim]
+
+    @torch.inference_mode()
+    def admit(self, requests: Sequence[Request]) -> Ids:
+        """Encode `requests`; returns the handle of each one's initial state, [B] int32."""
+        check_admit(requests, self.sources, self.module.config.source_vocab_size)
+        states = []
+        for request in requests:
+            memory, state = self.module.encode(torch.from_numpy(request.source.astype(np.int64))[None], None)
+            self.sources[request.index] = memory.values[0], memory.keys[0]
+            states.append(state[0])
+        return self.slots.put(states)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """Feed one token to each of R rows; returns hidden [R, D] float32 and the new states' handles [R] int32."""
+        hidden, _, states = self._run(request, state, token)
+        return hidden, states
+
+    def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        """The same for attention weights [R, S], S the length of the longest source of the rows."""
+        _, weights, states = self._run(request, state, token)
+        return weights, states
+
+    @torch.inference_mode()
+    def _run(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Floats, Ids]:
+        check_rows(request, state, token, self.module.config.target_vocab_size)
+        self.slots.check(state)
+        check_requests(request, self.sources)
+        if not len(request):
+            width = self.module.config.hidden_dim
+            return np.empty((0, width), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int32)
+        own = [self.sources[index] for index in request.tolist()]
+        values, keys = (pad_sequence(list(part), batch_first=True) for part in zip(*own, strict=True))
+        mask = torch.arange(values.shape[1])[None] < torch.tensor([len(each) for each, _ in own])[:, None]
+        states, ids = torch.stack(self.slots.get(state)), torch.from_numpy(token.astype(np.int64))
+        hidden, following, weights = self.module.step(ids, states, EncodedSources(values, keys, mask))
+        return hidden.contiguous().numpy(), weights.contiguous().numpy(), self.slots.put(list(following))
+
+    def retain(self, state: Ids) -> None:
+        """Free every state but the named ones (repeats allowed)."""
+        self.slots.retain(state)
+
+    def evict(self, request: Ids) -> None:
+        """Forget the requests named by index, [n] int32."""
+        check_requests(request, self.sources)
+        for index in set(request.tolist()):
+            del self.sources[index]
+
+
 class TorchLanguage(Decoding):
     """`models.interface.Decoding` over `LstmLmModule`. A caller's mistake raises ValueError and changes nothing."""
 
@@ -154,7 +214,7 @@ class TorchModel:
         architecture = architecture_of(config)
         self.config, self.bos_id, self.eos_id = config, config.bos_id, config.eos_id
         self._translation = None
-        if architecture.task == "translation":
+        if isinstance(config, TransformerConfig):
             self._translation = DeviceModel(config, tensors, torch.device("cpu"))
             self.module = self._translation.module
             return
@@ -168,6 +228,8 @@ class TorchModel:
         weight, bias = self.module.output()
         return weight.numpy(), bias.numpy()
 
-    def open(self) -> TorchTranslation | TorchLanguage:
+    def open(self) -> TorchTranslation | TorchRecurrent | TorchLanguage:
         """Fresh caches for one decoding run."""
-        return TorchLanguage(self.module) if self._translation is None else TorchTranslation(self._translation)
+        if self._translation is not None:
+            return TorchTranslation(self._translation)
+        return TorchLanguage(self.module) if isinstance(self.module, LstmLmModule) else TorchRecurrent(self.module)
