@@ -20,6 +20,7 @@ from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.text.glossary import Glossary, Terms
+from sharpbeam.text.spans import keep_pattern
 
 Results = Generator[tuple[int, Translation], None, None]
 
@@ -52,6 +53,7 @@ class Translator(TextDecoder[Translation]):
         target_prefix: Prefixes = None,
         glossary: Glossary | Terms | None = None,
         raw: bool = False,
+        keep: Sequence[str] = (),
         progress: Callable[[int], None] | None = None,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
@@ -60,14 +62,14 @@ class Translator(TextDecoder[Translation]):
 
         A text may hold several sentences, which are decoded one by one: their tokens and scores follow one another, the
         score is that of all tokens together, and hypothesis r has hypothesis r of each sentence. URLs, addresses,
-        code, placeholders and the like come out byte for byte, each as one token. `raw` decodes each text as it stands,
-        as target_prefix and return_alternatives do too.
+        code, placeholders and the like come out byte for byte, each as one token, as matches of the regular expressions
+        `keep` do ("Acme [A-Z]+"). `raw` decodes each text as it stands, as target_prefix and return_alternatives do.
 
         `progress` is called with the number of texts that just finished. An empty text, or one of spaces, has an empty
         translation. Raises InputError for texts that are not a list of strings.
         """
-        common: Any = {"target_prefix": target_prefix, "glossary": glossary, "raw": raw, "options": options}
-        return in_order(self.translate_iter(texts, **common, **keywords), len(texts), progress)
+        common: Any = {"target_prefix": target_prefix, "glossary": glossary, "raw": raw, "keep": keep}
+        return in_order(self.translate_iter(texts, **common, options=options, **keywords), len(texts), progress)
 
     def translate_iter(
         self,
@@ -76,6 +78,7 @@ class Translator(TextDecoder[Translation]):
         target_prefix: Prefixes = None,
         glossary: Glossary | Terms | None = None,
         raw: bool = False,
+        keep: Sequence[str] = (),
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Results:
@@ -84,12 +87,11 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
-        settings, terms = self._options(options, keywords), Glossary.of(glossary)
-
+        settings, terms, pattern = self._options(options, keywords), Glossary.of(glossary), keep_pattern(keep)
         if raw or target_prefix is not None or settings.search.return_alternatives:
             return self._decode(texts, settings, target_prefix, terms)
         decode = partial(self._decode, glossary=terms)
-        return decode_lines(texts, decode, settings, partial(self._contract, settings))
+        return decode_lines(texts, decode, settings, partial(self._contract, settings), pattern)
 
     def _contract(self, options: DecodeOptions) -> Contract:
         tags, languages, search = self.loaded.language_tags, options.languages, options.search

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,17 +22,24 @@ Place = tuple[int, int]  # index of a line and of a job in its round
 
 
 def decode_lines(
-    texts: Sequence[str], decode: Decode, options: DecodeOptions, open_contract: Callable[[], Contract]
+    texts: Sequence[str],
+    decode: Decode,
+    options: DecodeOptions,
+    open_contract: Callable[[], Contract],
+    pattern: re.Pattern[str] | None = None,
 ) -> Results:
     """Yield (index in `texts`, translation) as lines are done.
 
-    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands.
+    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands. The user
+    wants spans of `pattern` to be protected.
     """
     check_texts(texts, "text")
-    if all(map(is_plain, texts)):
+    plain = [is_plain(text) and not (pattern and pattern.search(text)) for text in texts]
+    if all(plain):
         return decode(texts, options)
-    contract = open_contract()
-    rounds = _Rounds([one_step(text) if is_plain(text) else line_steps(text, contract) for text in texts])
+    contract = replace(open_contract(), pattern=pattern)
+    pairs = zip(texts, plain, strict=True)
+    rounds = _Rounds([one_step(text) if usual else line_steps(text, contract) for text, usual in pairs])
     done = list(rounds.advance(dict.fromkeys(range(len(texts)))))
     list(decode([], options))  # checks the options
     first = rounds.begin(decode, options)

@@ -48,6 +48,7 @@ def translate_file(
     target_prefix: str | None = None,
     glossary: Glossary | Terms | None = None,
     raw: bool = False,
+    keep: Sequence[str] = (),
     flags: bool = False,
     field: str = "",
     into: str = "translation",
@@ -63,9 +64,9 @@ def translate_file(
     or several, one after another; .gz and .zst are packed, as `output` may be; `-`, or no file, is standard input, and
     an `output` of None standard output. Every line gives exactly `num_hypotheses` lines (format text, or pharaoh:
     text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,
-    with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary` and
-    `raw` are those of `Translator.translate`. With `flags` lines of text end in a tab and the flags of the translation
-    (`Translation.flags`), which jsonl has where there are any.
+    with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary`,
+    `raw` and `keep` are those of `Translator.translate`. With `flags` lines of text end in a tab and the flags of the
+    translation (`Translation.flags`), which jsonl has where there are any.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -94,9 +95,8 @@ def translate_file(
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
         fields = Fields(field, into)
-        job = TranslationJob(
-            translator, chosen, files, format, errors, target_prefix, fields, part, terms, encoding, raw, flags
-        )
+        own = terms, encoding, raw, (*keep,), flags
+        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, fields, part, *own)
         return job.run(place, progress)
 
 
@@ -163,6 +163,7 @@ class TranslationJob:
     glossary: Glossary | None
     encoding: str
     raw: bool
+    keep: tuple[str, ...]
     flags: bool
 
     def __post_init__(self) -> None:
@@ -218,7 +219,7 @@ class TranslationJob:
             lines = [self.fields.text(self._number + number, line) for number, line in enumerate(lines, 1)]
         self._number += len(lines)
         how: Any = {"target_prefix": self.target_prefix, "glossary": self.glossary, "options": self.options}
-        return self.translator.translate_iter(lines, raw=self.raw, **how)
+        return self.translator.translate_iter(lines, raw=self.raw, keep=self.keep, **how)
 
     def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
         lines = read_all(self.files, self.errors, stdin, self.encoding)
@@ -232,6 +233,8 @@ class TranslationJob:
             others |= dataclasses.asdict(self.fields) | {"shard": f"{self.shard.index}/{self.shard.count}"}
         if self.raw:
             others["raw"] = True
+        if self.keep:
+            others["keep"] = list(self.keep)
         if self.flags:
             others["flags"] = True
         if self.encoding != "utf-8":

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sharpbeam.errors import OptionError
+
 _TLD = "com|org|net|edu|gov|int|info|io|dev|app|eu|uk|de|fr|es|it|pt|br|ru|cn|jp|nl|pl|ch|at|se|us|ca|au|in|co|me|tv|ai"
 _ENDING = (
     "txt|pdf|docx?|odt|rtf|xlsx?|ods|csv|tsv|pptx?|odp|jsonl?|xml|ya?ml|toml|ini|cfg|conf|log|md|rst|tex|html?|css|scss|"
@@ -72,6 +74,8 @@ _HINT = re.compile(
     rf"[\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
 )
 MOST_LETTERS = 4000  # of a message
+MOST_PATTERN = 1000  # letters of a user's pattern
+_NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
 _CLOSING = ".,;:!?…'\"’”»"
 _AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "«": "»", "„": "“", "'": "'", "‘": "’"}
 
@@ -88,6 +92,20 @@ class Span:
     def moved(self, by: int) -> Span:
         """The span in a text that begins `by` characters before this one."""
         return Span(self.start + by, self.end + by, self.text, self.soft)
+
+
+def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """One regular expression of those of a user; raises OptionError for one that is none, or that may take for ever."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise OptionError(f"keep is {pattern!r}, which is no regular expression: {error}.") from error
+        if len(pattern) > MOST_PATTERN or _NESTED.search(pattern):
+            how = f"at most {MOST_PATTERN} letters, and no repeat or choice inside of a repeat, as (a+)+ has"
+            raise OptionError(f"keep is {pattern[:MOST_PATTERN]!r}; it must have {how}.")
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
 def find_spans(text: str, pattern: re.Pattern[str] | None = None) -> list[Span]:

@@ -199,6 +199,14 @@ def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str])
     assert translator.translate(plain) == translator.translate(plain, raw=True)
 
 
+def test_matches_of_a_user_are_kept(tiny_model: str) -> None:
+    texts = ["We like the green houses", "We like the old houses", "A green Bxx"]
+    found = Translator(tiny_model).translate(texts, keep=["green house", "B[x]+"])
+    assert "green house" in found[0].text
+    assert found[2].text.count("Bxx") == 1
+    assert found[1] == Translator(tiny_model).translate(texts[1:2], raw=True)[0]
+
+
 def test_case_follows_the_source() -> None:
     assert line("ONE TWO, THREE x.com FOUR.") == "ONEX TWOX, THREEX x.com FOURX."
     assert line("One and Two of Three Four") == "Onex Andx Twox ofx Threex Fourx"

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from sharpbeam.text.spans import covered, find_spans, kept, message_arms
+from sharpbeam.errors import OptionError
+from sharpbeam.text.spans import covered, find_spans, keep_pattern, kept, message_arms
 
 
 def texts(text: str) -> list[str]:
@@ -78,3 +79,15 @@ def test_no_text_takes_long(part: str) -> None:
     began = time.process_time()
     find_spans(part * 10_000)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("pattern", ["(", "(a+)+", r"(\w+\s?)*x", "(?:a|aa)+", "a" * 2000])
+def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
+    with pytest.raises(OptionError, match="keep is"):
+        keep_pattern(["fine", pattern])
+
+
+def test_patterns_of_a_user_are_one() -> None:
+    pattern = keep_pattern(["Acme [A-Z]+", r"\d+ (?:kg|g)\b"])
+    assert [span.text for span in find_spans("Acme XY has 3 kg or 5 g", pattern)] == ["Acme XY", "3 kg", "5 g"]
+    assert keep_pattern([]) is None

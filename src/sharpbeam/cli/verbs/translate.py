@@ -56,6 +56,9 @@ def translate(
     raw: Annotated[
         bool, typer.Option("--raw", help="Decode lines as they stand, without splitting or protection.", hidden=True)
     ] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="REGEX", help="Protect what matches this; repeatable.", hidden=True)
+    ] = None,
     flags: Annotated[
         bool, typer.Option("--flags", help="End each line in a tab and its faults: loop, copy, span.", hidden=True)
     ] = False,
@@ -108,7 +111,7 @@ def translate(
     document = document_of(inputs, format_, True if field else lines)
     if document is not None:
         plain = {"resume": resume, "restart": restart, "target_prefix": target_prefix, "stats": stats, "raw": raw}
-        plain |= {"flags": flags, "encoding": charset != "utf-8", "shard": shard != "1/1"}
+        plain |= {"keep": bool(keep), "flags": flags, "encoding": charset != "utf-8", "shard": shard != "1/1"}
         _refuse(plain, "lines, and this is a document")
         own: dict[str, Any] = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
         run_document(model, document, output, **own, options=options, machine=machine)
@@ -134,6 +137,7 @@ def translate(
             target_prefix=target_prefix,
             glossary=read_glossary(glossary, *languages) if glossary else None,
             raw=raw,
+            keep=keep or (),
             flags=flags,
             field=field,
             into=into,
