@@ -40,7 +40,9 @@ class ModelUser:
     def __init__(
         self, model: ModelName, *, machine: MachineOptions | None = None, **options: Unpack[ModelKeywords]
     ) -> None:
-        """Load `model`: a folder, the name of a bundled model, or an ensemble (a list, or a str with "+" between them).
+        """Load `model`: a folder, a bundled name, one to fetch ("firefox:en-pt"), or an ensemble.
+
+        An ensemble is a list of models, or a str with "+" between them.
 
         Options are those of the machine (threads=2, compute_type="int8"; or all of them as `machine`) and defaults of
         all calls (output_layer="scan", beam_size=4). Raises ModelError if a folder is not a sound model for this task,

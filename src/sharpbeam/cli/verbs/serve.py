@@ -20,7 +20,7 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders or bundled names; SOURCE-TARGET=FOLDER where the name does not tell the direction.",
+            help="Folders or names; SOURCE-TARGET=FOLDER where the name does not tell the direction.",
         ),
     ],
     *,

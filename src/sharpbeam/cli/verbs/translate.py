@@ -18,7 +18,7 @@ from sharpbeam.options.keywords import DecodeKeywords
 
 @with_options(without=("return_scores",))
 def translate(
-    model: Annotated[str, typer.Argument(help="A folder, or a name of `sharpbeam info`; a+b+c is an ensemble.")],
+    model: Annotated[str, typer.Argument(help="A folder, or a name: de-en, firefox:en-pt; a+b+c is an ensemble.")],
     files: Annotated[
         list[Path] | None, typer.Argument(help="A document, or lines; .gz, .zst too. Default, -: standard input.")
     ] = None,
