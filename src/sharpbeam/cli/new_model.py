@@ -9,9 +9,7 @@ from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.errors import SharpbeamError
 
 
-def measure_and_fit(
-    folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = (), references: Sequence[str] = ()
-) -> None:
+def measure_and_fit(folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = ()) -> None:
     """Measure int8 on `sources`, if any, and fit the preview to `texts` if that takes seconds.
 
     The model stands if it fails.
@@ -22,7 +20,7 @@ def measure_and_fit(
     try:
         quick = worth_fitting(folder)
         if sources:
-            print(f"Number type {check_precision(folder, sources, references).summary()}.")
+            print(f"Number type {check_precision(folder, sources).summary()}.")
         if quick:
             with shown_progress() as progress:
                 print(fit_preview(folder, list(texts), progress=progress).summary())

@@ -23,7 +23,6 @@ from sharpbeam.models.interface import Model
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.report.quality import quality
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.precision import Evidence, Precision, save_precision
@@ -33,44 +32,35 @@ SENTENCES = 100
 LONGEST = 64  # tokens of an answer
 TYPES: tuple[ComputeType, ...] = ("int8", "int16")  # the first that loses nothing is chosen, or else float32
 MOST_LOSS = 0.01  # log probability at each position, at most
-MOST_BLEU_LOSS = 0.5  # at most, where references are given: some hundred sentences do not tell less
 SAMPLE = "sample sentences of the package"
 OWN = "the first of the given text"
 
 
-def check_precision(model: str | Path, texts: Sequence[str] = (), references: Sequence[str] = ()) -> Precision:
+def check_precision(model: str | Path, texts: Sequence[str] = ()) -> Precision:
     """Compare integer matmuls with float32, and write the outcome to the model folder, where "auto" reads it.
 
-    `texts` are source sentences of a translation model, of which the first 100 are taken, and `references` their
-    translations (BLEU needs sacrebleu); without texts, the sample sentences of the package are taken.
-    Takes seconds. Raises ModelError for a model that cannot be read, InputError for references that are not as many,
-    OutputError for a folder that cannot be written to.
+    `texts` are source sentences of a translation model, of which the first 100 are taken; without any, the sample
+    sentences of the package. Takes seconds. Raises ModelError for a model that cannot be read, InputError for texts
+    without a sentence, OutputError for a folder that cannot be written to.
     """
-    if references and len(references) != len(texts):
-        raise InputError(f"there are {len(references)} references for {len(texts)} texts; give one for each.")
     folder = find_model(model)
     loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
-    places = [i for i, text in enumerate(texts) if text.strip()][:SENTENCES]
-    lines = [texts[i] for i in places] if texts else sample_of(loaded)
+    lines = [text for text in texts if text.strip()][:SENTENCES] if texts else sample_of(loaded)
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
-    targets = [references[i] for i in places] if references else []
     length = min(LONGEST, loaded.options.search.max_length)
     options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
     requests = requests_of(loaded, lines, None, options)
     answers = _greedy(loaded, loaded.model, requests, options)
-    own = _bleu(loaded, answers, targets) if targets else None
     evidence, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
     for kind in TYPES:
         other = load_weights(folder, MachineOptions(threads=1, compute_type=kind))
         same, loss = _compare(loaded.model, other, loaded.exact, requests, answers)
-        bleu = _bleu(loaded, _greedy(loaded, other, requests, options), targets) if targets else None
-        evidence.append(Evidence(kind, round(same / positions, 5), round(loss / positions, 6), bleu))
-        worse = 0.0 if own is None or bleu is None else own - bleu
-        if loss <= MOST_LOSS * positions and worse <= MOST_BLEU_LOSS:
+        evidence.append(Evidence(kind, round(same / positions, 5), round(loss / positions, 6)))
+        if loss <= MOST_LOSS * positions:
             best = kind
             break
-    precision = Precision(best, tuple(evidence), len(requests), positions, OWN if texts else SAMPLE, own)
+    precision = Precision(best, tuple(evidence), len(requests), positions, OWN if texts else SAMPLE)
     save_precision(folder, precision)
     return precision
 
@@ -101,8 +91,3 @@ def _compare(
             same += int((first.token == second.token).sum())
             loss += float((first.log_prob[:, 0] - layer.log_prob(hidden, second.token[:, 0])).sum())
     return same, loss
-
-
-def _bleu(loaded: LoadedModel, answers: dict[int, Ids], references: Sequence[str]) -> float:
-    texts = [loaded.target.decode(answers[i].tolist()) for i in sorted(answers)]
-    return round(quality(texts, references).bleu, 2)

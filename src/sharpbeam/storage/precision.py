@@ -21,7 +21,6 @@ class Evidence:
     compute_type: str
     agreement: float  # share of the positions at which both have the same best token
     lost: float  # log probability by which float32 has the other's best token below its own; mean over the positions
-    bleu: float | None = None  # of greedy answers; None without references
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,14 @@ class Precision:
     sentences: int
     positions: int
     text: str  # the origin of the sentences
-    bleu: float | None = None  # of float32; None without references
 
     def summary(self) -> str:
-        """For people."""
-        sentences = []
-        for evidence in self.tried:
-            before, after = self.bleu, evidence.bleu
-            bleu = "" if before is None or after is None else f", BLEU {after:.2f} to {before:.2f}"
-            sentences.append(
-                f"{evidence.compute_type} has float32's best token at {evidence.agreement:.2%} of {self.positions} "
-                f"positions, and loses {evidence.lost:.4f} of log probability at each{bleu}"
-            )
+        """The evidence, human-readable."""
+        sentences = [
+            f"{evidence.compute_type} has float32's best token at {evidence.agreement:.2%} of {self.positions} "
+            f"positions, and loses {evidence.lost:.4f} of log probability at each"
+            for evidence in self.tried
+        ]
         return f"{self.compute_type}: {'; '.join(sentences)} ({self.sentences} sentences: {self.text})"
 
 
@@ -60,9 +55,10 @@ def read_precision(folder: Path) -> Precision | None:
         return None
     facts = read_record(path, [FORMAT_VERSION], AGAIN)
     try:
-        weights, tried = facts.pop("weights"), tuple(Evidence(**evidence) for evidence in facts.pop("tried"))
-        precision = Precision(tried=tried, **facts)
-    except (KeyError, TypeError) as error:
+        weights, older = facts.pop("weights"), {"bleu"}  # of files that were written before
+        tried = tuple(Evidence(**{name: one[name] for name in one.keys() - older}) for one in facts.pop("tried"))
+        precision = Precision(tried=tried, **{name: facts[name] for name in facts.keys() - older})
+    except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} cannot be read ({error}). {AGAIN}") from error
     if precision.compute_type not in ("int8", "int16", "float32"):
         allowed = "it must be int8, int16 or float32"

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sharpbeam.options.schema import require
 from sharpbeam.text.lines import check_readable, read_all
 
 
@@ -41,9 +40,6 @@ def convert(
         Path | None,
         typer.Option(help="Source sentences, one a line, to fit to (default: samples) and to measure int8 on."),
     ] = None,
-    references: Annotated[
-        Path | None, typer.Option(help="Their translations: what int8 loses is shown in BLEU too.")
-    ] = None,
 ) -> None:
     """Convert a model of another program to a model folder.
 
@@ -58,8 +54,7 @@ def convert(
     * `sharpbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
     * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
-    require(references is None or text is not None, "references", references, "left out without --text")
-    check_readable([path for path in (text, references) if path is not None])
+    check_readable([text] if text else [])
     from sharpbeam.cli.new_model import measure_and_fit
     from sharpbeam.convert.conversion import convert_model
     from sharpbeam.fit.preview.job import worth_fitting
@@ -70,6 +65,5 @@ def convert(
     for note in written.notes:
         print(note)
     if preview and worth_fitting(to):
-        sources, translations = (list(read_all([path])) if path else [] for path in (text, references))
-        measure_and_fit(to, [text] if text else [], sources, translations)
+        measure_and_fit(to, [text] if text else [], list(read_all([text])) if text else [])
     print(f"done; try: echo ... | sharpbeam translate {to}")

@@ -56,5 +56,4 @@ def train(
         task = trainer.task
         pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
         pairs = [] if getattr(task.config, "languages", {}) else pairs
-        sources, references = [left for left, _ in pairs], [right for _, right in pairs]
-        measure_and_fit(output / "best", (), sources, references)
+        measure_and_fit(output / "best", (), [source for source, _ in pairs])
