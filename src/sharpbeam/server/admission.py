@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from sharpbeam.server.folder import Share
 from sharpbeam.server.refusals import Refused
 
-FORGET = 0.9  # of the measured rate with every finished sentence
+AGAIN = 1.0  # seconds after which a client may try again
 
 
 class Admission:
@@ -18,8 +16,6 @@ class Admission:
         self._limit, self._all = limit, share.pending if share else [0]
         self._number, self.processes = share.number if share else 0, len(self._all)
         self._all[self._number] = 0
-        self._seconds = 0.05  # between two finished sentences, while there is work: an average
-        self._last = 0.0  # when a sentence was finished, or work began
 
     @property
     def pending(self) -> int:
@@ -31,21 +27,15 @@ class Admission:
 
         Raises Refused where they are too many.
         """
-        if not begun and (pending := sum(self._all)) + sentences > self._limit:
+        if not begun and sum(self._all) + sentences > self._limit:
             if before + sentences > self._limit:
                 raise Refused(413, f"the request has more than {self._limit} sentences; split it")
-            raise Refused(429, "the server is busy; try again later", pending * self._seconds / self.processes)
-        if not self.pending:
-            self._last = time.monotonic()
+            raise Refused(429, "the server is busy; try again later", AGAIN)
         self._all[self._number] += sentences
 
-    def leave(self, sentences: int, finished: int) -> None:
-        """Count sentences that are not pending any more, `finished` of them with an answer."""
+    def leave(self, sentences: int) -> None:
+        """Count sentences that are not pending any more."""
         self._all[self._number] -= sentences
-        if finished:
-            now = time.monotonic()
-            self._seconds += (1 - FORGET) * ((now - self._last) / finished - self._seconds)
-            self._last = now
 
 
 class Ticket:
@@ -63,7 +53,7 @@ class Ticket:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._admission.leave(self._pending, 0)
+        self._admission.leave(self._pending)
 
     def add(self, sentences: int) -> None:
         """Count more sentences; raises Refused as `Admission.accept`."""
@@ -72,6 +62,6 @@ class Ticket:
 
     def finished(self) -> None:
         """Count a finished sentence."""
-        self._admission.leave(1, 1)
+        self._admission.leave(1)
         self._pending -= 1
         self._begun = True
