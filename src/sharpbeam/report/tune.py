@@ -121,15 +121,12 @@ def tune(
     present = _present(folder, threads, beam)
     names, skipped = _choices(translators["int8"], present)
     times: dict[tuple[ComputeType, str], list[float]] = {name: [] for name in names}
-    agreement, began = dict[tuple[ComputeType, str], float](), time.monotonic()
-    for round_ in range(ROUNDS):
-        for i, (kind, layer) in enumerate(names):
-            done = round_ * len(names) + i
-            rest = (time.monotonic() - began) * (ROUNDS * len(names) - done) / done if done else None
-            say(f"{done + 1} of {ROUNDS * len(names)}: {kind} {layer}{'' if rest is None else f', {rest:.0f} s left'}")
-            texts, milliseconds = _measure(translators[kind], lines, layer, beam)
-            times[kind, layer].append(milliseconds)
-            agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
+    agreement = dict[tuple[ComputeType, str], float]()
+    for number, (kind, layer) in enumerate(names * ROUNDS, 1):
+        say(f"{number} of {ROUNDS * len(names)}: {kind} {layer}")
+        texts, milliseconds = _measure(translators[kind], lines, layer, beam)
+        times[kind, layer].append(milliseconds)
+        agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
     choices = {name: TunedChoice(*name, median(times[name]), agreement[name]) for name in names}
     now = choices[present]
     sound = [one for one in choices.values() if one.same >= min(same, now.same)]
