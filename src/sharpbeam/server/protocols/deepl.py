@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from fastapi import Query as QueryField
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -38,16 +39,7 @@ class DeeplFields(RequestFields):
     outline_detection: bool = Field(True, description="xml: which other elements are in a sentence shows their place")
 
 
-LANGUAGES = {
-    "parameters": [
-        {
-            "name": "type",
-            "in": "query",
-            "description": "target: languages to translate into; otherwise those of texts",
-            "schema": {"enum": ["source", "target"], "default": "source"},
-        }
-    ]
-}
+Kind = Annotated[str, QueryField(description="target: languages to translate into; otherwise those of texts")]
 NOT_SERVED = ("glossary_ids", "style_id", "translation_memory_id")  # which would have to be obeyed
 
 
@@ -77,8 +69,8 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
         ]
         return JsonAnswer({"translations": translations})
 
-    @routes.get("/v2/languages", summary="Languages as DeepL names them", openapi_extra=LANGUAGES)
-    async def languages(request: Request) -> list[dict[str, Any]]:
+    @routes.get("/v2/languages", summary="Languages as DeepL names them")
+    async def languages(request: Request, type: Kind = "source") -> list[dict[str, Any]]:
         target = (await gate.fields(request)).get("type") == "target"  # of the address, or the body of a GET
         catalog = service.catalog
         codes = catalog.sources
