@@ -14,12 +14,11 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
-
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.piece_table import PieceTable
+from sharpbeam.text.sentencepiece import open_processor
 
 FORMAT_VERSION = 1
 _SPECIAL = ("unk_id", "bos_id", "eos_id", "pad_id")
@@ -43,7 +42,7 @@ class PieceVocabulary:
         self._special = {name: special_ids[name] for name in _SPECIAL}
         self._silent = frozenset(silent)
         self._spm = spm
-        self._processor = None if spm is None else _processor(spm)
+        self._processor = None if spm is None else open_processor(spm, "the vocabulary's file")
         hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
         self._hidden = frozenset(hidden)
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
@@ -121,15 +120,6 @@ def tag_code(piece: str) -> str:
     """The code of a piece >>code<< or <2code>; empty for others."""
     tag = _TAG.fullmatch(piece)
     return (tag[1] or tag[2]) if tag else ""
-
-
-def _processor(data: bytes) -> sentencepiece.SentencePieceProcessor:
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(data)
-    except RuntimeError as error:
-        raise ModelError("the vocabulary's file is not a SentencePiece model; copy or convert it again.") from error
-    return processor
 
 
 def _check(path: Path, facts: Any) -> None:

@@ -23,12 +23,7 @@ class SentencePieceVocabulary:
             data = read_whole(path)
         except OSError as error:
             raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(data)
-        except RuntimeError as error:
-            raise ModelError(f"{path} is not a SentencePiece model; restore or convert the model again.") from error
-        self._data = data
+        self._processor, self._data = open_processor(data, str(path)), data
 
     @property
     def serialized(self) -> bytes:
@@ -69,6 +64,16 @@ class SentencePieceVocabulary:
     def token(self, piece: str) -> int:
         """The id of one piece, that of unk if there is none."""
         return int(self._processor.PieceToId(piece))
+
+
+def open_processor(data: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    """A processor of a serialized model, which errors call `name`; raises ModelError."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(data)
+    except RuntimeError as error:
+        raise ModelError(f"{name} is not a SentencePiece model; restore or convert the model again.") from error
+    return processor
 
 
 def train_sentencepiece(
