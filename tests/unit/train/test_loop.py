@@ -177,6 +177,7 @@ def test_a_checkpoint_without_settings_is_read(recipe, toy, train):
 
 
 def test_two_runs_in_one_folder_are_refused(recipe, toy):
+    recipe = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, max_steps=3))
     first = Trainer(recipe, toy, toy / "out")
     with pytest.raises(SharpbeamError, match=r"another run is training in .*out; wait for its end"):
         Trainer(recipe, toy, toy / "out")

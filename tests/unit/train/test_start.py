@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -13,10 +14,20 @@ torch = pytest.importorskip("torch")
 from sharpbeam.errors import ModelError, OptionError  # noqa: E402
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of the run whose model the others begin with, once it has been trained."""
+    return tmp_path_factory.mktemp("trained") / "before"
+
+
 @pytest.fixture
-def before(recipe, train):
-    """The metrics of the run whose model the others begin with."""
-    return [line for line in train(recipe, "before", dropout=0.0) if "nll" in line]
+def before(trained, recipe, train, toy, losses):
+    """The metrics of that run."""
+    if not trained.exists():
+        train(recipe, "before", dropout=0.0)
+        shutil.copytree(toy / "before", trained)
+    shutil.copytree(trained, toy / "before", dirs_exist_ok=True)
+    return [line for line in losses(trained) if "nll" in line]
 
 
 @pytest.fixture
