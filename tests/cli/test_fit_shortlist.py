@@ -50,9 +50,9 @@ def test_a_list_of_all_words_is_the_exact_layer(call: Run, model: Path, text: Pa
     every = Shortlist(np.arange(loaded.vocab_size, dtype=np.int32), start, np.empty(0, np.int32))
     loaded.artifacts.save("shortlist", every, {})
     for flags in (["--beam-size", 1], ["--beam-size", 4, "--num-hypotheses", 3]):
-        wanted = call("translate", model, text, "--format", "jsonl", *flags)
+        expected = call("translate", model, text, "--format", "jsonl", *flags)
         got = call("translate", model, text, "--format", "jsonl", *flags, "--output-layer", "shortlist")
-        assert (got.status, got.out) == (0, wanted.out)
+        assert (got.status, got.out) == (0, expected.out)
     call("fit", "shortlist", model, "--pairs", text).refused(1, "has a shortlist already; give --overwrite")
 
 

@@ -16,16 +16,16 @@ def test_every_broken_file_is_refused_or_read(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(ROOT))
     from parity.imports import formats, fuzz
 
-    found = fuzz(100, seed=1)
+    result = fuzz(100, seed=1)
     marian = {"Marian", "Marian, binary", "SentencePiece"}
     marian |= {"Bergamot, int8", "Bergamot, options", "Bergamot, shortlist"}
-    assert marian | {"safetensors", "config.json", "vocab.json"} <= found.keys()
-    assert {"M2M100, vocab.json", "NLLB, tokenizer.json", "NLLB, special_tokens_map.json"} <= found.keys()
-    assert find_spec("torch") is None or "pytorch.bin, zip" in found
-    assert find_spec("ctranslate2") is None or {"CTranslate2 int8", "CTranslate2, config.json"} <= found.keys()
+    assert marian | {"safetensors", "config.json", "vocab.json"} <= result.keys()
+    assert {"M2M100, vocab.json", "NLLB, tokenizer.json", "NLLB, special_tokens_map.json"} <= result.keys()
+    assert find_spec("torch") is None or "pytorch.bin, zip" in result
+    assert find_spec("ctranslate2") is None or {"CTranslate2 int8", "CTranslate2, config.json"} <= result.keys()
     families = {"mBART-50, config.json", "T5, spiece.model"}
-    assert find_spec("transformers") is None or families <= found.keys()
-    for name, outcome in found.items():
+    assert find_spec("transformers") is None or families <= result.keys()
+    for name, outcome in result.items():
         assert not outcome.wrong, (name, outcome.wrong[:3])
         assert outcome.refused > (10 if name == "Bergamot, options" else 60), name  # most of it may be anything
     assert formats(tmp_path)  # and they can be made again

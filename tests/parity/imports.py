@@ -73,7 +73,7 @@ def formats(home: Path) -> dict[str, Format]:
     ours = _small_model(home / "ours")
     theirs, student = home / "hugging-face", _bergamot(home / "bergamot", ours)
     _hugging_face(theirs, ours)
-    found = {
+    results = {
         "safetensors": Format(theirs, "model.safetensors", hostile.safetensors),
         "config.json": Format(theirs, "config.json", hostile.json_object),
         "vocab.json": Format(theirs, "vocab.json", hostile.json_object),
@@ -87,13 +87,13 @@ def formats(home: Path) -> dict[str, Format]:
         "SentencePiece": Format(_with_pieces(home / "pieces", home / "marian"), "vocab.spm", hostile.sentencepiece),
     }
     if "torch" not in LEFT_OUT:
-        found |= _of_torch(home, theirs)
+        results |= _of_torch(home, theirs)
     if not {"torch", "transformers"} & LEFT_OUT.keys():
         broken = family_folders.of_mbart(home) | family_folders.of_t5(home)
-        found |= {name: Format(*one) for name, one in broken.items()}
+        results |= {name: Format(*one) for name, one in broken.items()}
     if "ctranslate2" not in LEFT_OUT:
-        found |= _of_ctranslate2(home, ours)
-    return found | _of_m2m(home, home / "words.spm")
+        results |= _of_ctranslate2(home, ours)
+    return results | _of_m2m(home, home / "words.spm")
 
 
 def _hugging_face(folder: Path, ours: Path) -> None:
@@ -111,12 +111,12 @@ def _of_m2m(home: Path, spm: Path) -> dict[str, Format]:
     m2m100 = m2m_model.write_m2m100(home / "m2m100", spm)
     nllb, listed = (m2m_model.write_nllb(home / f"nllb-{listed}", spm, listed) for listed in (False, True))
     files = ("config.json", "generation_config.json", "tokenizer_config.json")
-    found = {f"M2M100, {file}": Format(m2m100, file, hostile.json_object) for file in (*files, "vocab.json")}
-    found |= {f"NLLB, {file}": Format(nllb, file, hostile.json_object) for file in (*files[1:], "tokenizer.json")}
+    results = {f"M2M100, {file}": Format(m2m100, file, hostile.json_object) for file in (*files, "vocab.json")}
+    results |= {f"NLLB, {file}": Format(nllb, file, hostile.json_object) for file in (*files[1:], "tokenizer.json")}
     file = "special_tokens_map.json"
-    found[f"NLLB, {file}"] = Format(listed, file, hostile.json_object)
-    found["NLLB, safetensors"] = Format(listed, "model.safetensors", hostile.safetensors)
-    return found
+    results[f"NLLB, {file}"] = Format(listed, file, hostile.json_object)
+    results["NLLB, safetensors"] = Format(listed, "model.safetensors", hostile.safetensors)
+    return results
 
 
 def _of_torch(home: Path, theirs: Path) -> dict[str, Format]:
@@ -124,33 +124,33 @@ def _of_torch(home: Path, theirs: Path) -> dict[str, Format]:
     import torch
     from safetensors.torch import load_file
 
-    found, state = {}, load_file(theirs / "model.safetensors")
+    results, state = {}, load_file(theirs / "model.safetensors")
     for name, new in (("pytorch.bin, zip", True), ("pytorch.bin, legacy", False)):
         folder = home / f"bin-{new}"
         shutil.copytree(theirs, folder)
         (folder / "model.safetensors").unlink()
         torch.save(state, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
-        found[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
-    return found
+        results[name] = Format(folder, "pytorch_model.bin", hostile.pickled)
+    return results
 
 
 def _of_ctranslate2(home: Path, ours: Path) -> dict[str, Format]:
     """Folders of CTranslate2 in two types, and one with its words in lines."""
     from bench.engines.ctranslate2_model import write
 
-    found, words = {}, "shared_vocabulary"
+    results, words = {}, "shared_vocabulary"
     for kind in ("float32", "int8"):
         folder = write(ours, home / f"ctranslate2-{kind}", kind)
         facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         (folder / "config.json").write_text(json.dumps(facts | {"add_source_eos": True}), encoding="utf-8")
-        found[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
-    found["CTranslate2, config.json"] = Format(folder, "config.json", hostile.json_object)
-    found["CTranslate2, vocabulary.json"] = Format(folder, f"{words}.json", hostile.json_list)
+        results[f"CTranslate2 {kind}"] = Format(folder, "model.bin", hostile.ctranslate2)
+    results["CTranslate2, config.json"] = Format(folder, "config.json", hostile.json_object)
+    results["CTranslate2, vocabulary.json"] = Format(folder, f"{words}.json", hostile.json_list)
     with_lines = Path(shutil.copytree(folder, home / "ctranslate2-lines"))
     listed = json.loads((with_lines / f"{words}.json").read_text(encoding="utf-8"))
     (with_lines / f"{words}.json").unlink()
     (with_lines / f"{words}.txt").write_text("".join(f"{word}\n" for word in listed), encoding="utf-8")
-    return found | {"CTranslate2, vocabulary.txt": Format(with_lines, f"{words}.txt", hostile.lines)}
+    return results | {"CTranslate2, vocabulary.txt": Format(with_lines, f"{words}.txt", hostile.lines)}
 
 
 def _marian(folder: Path, ours: Path) -> Path:
@@ -188,20 +188,20 @@ def _with_pieces(folder: Path, marian: Path) -> Path:
 
 def fuzz(cases: int, seed: int, home: Path | None = None, only: str = "") -> dict[str, Outcome]:
     """`cases` broken files of each format whose name begins with `only`."""
-    found: dict[str, Outcome] = {}
+    results: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as own, _watched() as events:
         chosen = {name: one for name, one in formats(home or Path(own)).items() if name.startswith(only)}
         for name, one in chosen.items():
             whole = (one.folder / one.file).read_bytes()
             read_model(str(one.folder))  # as it is it can be read
-            outcome = found[name] = Outcome()
+            outcome = results[name] = Outcome()
             for case in range(cases):
                 draw = np.random.default_rng([seed, case])
                 broken = one.hostile(draw, whole) if draw.random() < 0.2 else hostile.mutated(draw, whole)
                 (one.folder / one.file).write_bytes(broken)
                 _read(one.folder, case, outcome, events)
             (one.folder / one.file).write_bytes(whole)
-    return found
+    return results
 
 
 def _read(folder: Path, case: int, outcome: Outcome, events: list[str]) -> None:
@@ -278,13 +278,15 @@ def main(
     only: Annotated[str, typer.Option(help="formats whose names begin so; default: all")] = "",
 ) -> None:
     """Measure, print and record."""
-    found = fuzz(cases, seed, only=only)
-    for name, one in found.items():
+    results = fuzz(cases, seed, only=only)
+    for name, one in results.items():
         print(f"{name}: {one.refused} refused, {one.read} read, {len(one.wrong)} wrong")
-        print("".join(f"  {said}\n" for said in one.wrong[:10]), end="")
+        print("".join(f"  {message}\n" for message in one.wrong[:10]), end="")
     for package, made in LEFT_OUT.items():
         print(f"{made}: left out without {package}")
-    figures = {name: {"refused": one.refused, "read": one.read, "wrong": len(one.wrong)} for name, one in found.items()}
+    figures = {
+        name: {"refused": one.refused, "read": one.read, "wrong": len(one.wrong)} for name, one in results.items()
+    }
     record.write(
         "imports",
         {"formats": figures},

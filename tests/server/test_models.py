@@ -40,9 +40,9 @@ def test_a_pivot_joins_two_models(serve: Callable[..., Live], several: list[str]
 
 def test_codes_may_have_another_case_or_a_region(serve: Callable[..., Live], several: list[str]) -> None:
     live = serve(several)
-    wanted = live.translate("Balo.", source="de", target="en").json()
+    reference = live.translate("Balo.", source="de", target="en").json()
     for source, target in (("DE", "EN"), ("de-AT", "en_GB"), ("de", "en-US")):
-        assert live.translate("Balo.", source=source, target=target).json() == wanted
+        assert live.translate("Balo.", source=source, target=target).json() == reference
     assert live.translate("Balo.", source="de", target="de").json() == {"translatedText": "Balo."}
 
 
@@ -51,9 +51,9 @@ def test_a_model_is_loaded_for_its_first_request(serve: Callable[..., Live], sev
     assert live.metric("sharpbeam_models") == 1
     pairs = [("de", "en"), ("en", "fr"), ("fr", "en")] * 4
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda pair: live.translate("Balo.", source=pair[0], target=pair[1]), pairs))
-    assert [each.status_code for each in found] == [200] * 12
-    assert len({each.json()["translatedText"] for each in found}) == 1  # it is one model under three names
+        results = list(pool.map(lambda pair: live.translate("Balo.", source=pair[0], target=pair[1]), pairs))
+    assert [each.status_code for each in results] == [200] * 12
+    assert len({each.json()["translatedText"] for each in results}) == 1  # it is one model under three names
     assert live.metric("sharpbeam_models") == 3
 
 
@@ -87,8 +87,8 @@ def test_the_direction_is_in_the_name(tiny_model: Path, tmp_path: Path, name: st
 
     direction, _, folder = name.rpartition("=")
     shutil.copytree(tiny_model, tmp_path / folder)
-    given = f"{direction}={tmp_path / folder}" if direction else str(tmp_path / folder)
-    (entry,) = Catalog([given]).entries.values()
+    specification = f"{direction}={tmp_path / folder}" if direction else str(tmp_path / folder)
+    (entry,) = Catalog([specification]).entries.values()
     assert entry.pairs == {pair}
 
 
@@ -108,8 +108,8 @@ def test_a_multilingual_model_has_all_its_directions(
     translator = Translator(folder, threads=1)
     text = "Balo mike."
     for source, target in (("de", "en"), ("en", "fr"), ("de", "fr")):
-        wanted = translate_text(translator, text, source_language=source, target_language=target, max_length=40)
-        assert live.translate(text, source=source, target=target).json()["translatedText"] == wanted.content
+        reference = translate_text(translator, text, source_language=source, target_language=target, max_length=40)
+        assert live.translate(text, source=source, target=target).json()["translatedText"] == reference.content
 
 
 def test_options_are_checked() -> None:

@@ -32,10 +32,10 @@ def write_mbart(folder: Path, lines: Sequence[str], fifty: bool, seed: int = 1, 
     name = "MBart50Tokenizer" if fifty else "MBartTokenizer"
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name, "src_lang": "en_XX"}))
     first = len(pieces_of(spm)) + 1
-    given: dict[str, Any] = {"scale_embedding": True, "activation_function": "relu" if fifty else "gelu"}
-    given |= {"decoder_start_token_id": 2 if fifty else first + 19, "max_length": 30}
-    given, generation = _split(SHAPE | given | facts)
-    config = MBartConfig(vocab_size=first + (52 if fifty else 25) + 1, **given)
+    fields: dict[str, Any] = {"scale_embedding": True, "activation_function": "relu" if fifty else "gelu"}
+    fields |= {"decoder_start_token_id": 2 if fifty else first + 19, "max_length": 30}
+    fields, generation = _split(SHAPE | fields | facts)
+    config = MBartConfig(vocab_size=first + (52 if fifty else 25) + 1, **fields)
     return _save(MBartForConditionalGeneration(config), folder, seed, generation)
 
 
@@ -48,10 +48,10 @@ def write_small100(folder: Path, lines: Sequence[str], seed: int = 1, size: int 
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(spm)[3:]]
     (folder / "sentencepiece.bpe.model").write_bytes(spm)
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
-    said = {"tokenizer_class": "SMALL100Tokenizer", "language_codes": "m2m100", "tgt_lang": "en"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(said))
-    given, generation = _split(SMALL_100 | facts)
-    config = M2M100Config(vocab_size=len(pieces) + 100 + 8, **given)
+    tokenizer = {"tokenizer_class": "SMALL100Tokenizer", "language_codes": "m2m100", "tgt_lang": "en"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    fields, generation = _split(SMALL_100 | facts)
+    config = M2M100Config(vocab_size=len(pieces) + 100 + 8, **fields)
     return _save(M2M100ForConditionalGeneration(config), folder, seed, generation)
 
 
@@ -80,9 +80,9 @@ def write_tc_big(
         (folder / name).write_text(json.dumps({piece: i for i, piece in enumerate(side)}), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": not shared}))
     special = {"eos_token_id": 51, "forced_eos_token_id": 51, "pad_token_id": 53, "decoder_start_token_id": 53}
-    given, generation = _split(SHAPE | special | {"activation_function": "relu", "scale_embedding": True} | facts)
+    fields, generation = _split(SHAPE | special | {"activation_function": "relu", "scale_embedding": True} | facts)
     vocabularies = {"vocab_size": len(words[0]), "decoder_vocab_size": len(words[1])}
-    config = MarianConfig(**vocabularies, share_encoder_decoder_embeddings=shared, **given)
+    config = MarianConfig(**vocabularies, share_encoder_decoder_embeddings=shared, **fields)
     return _save(MarianMTModel(config), folder, seed, generation | {"bad_words_ids": [[53]]})
 
 

@@ -188,8 +188,8 @@ def test_vocabularies_are_those_that_marian_has_noted(tmp_path, options):
         lines = "".join(f"  - {name}\n" for name in names)
         path.with_name(options).write_text(f"models:\n  - /home/m/model.npz\nvocabs:\n{lines}beam-size: 6\n")
 
-    def sides(**given):
-        model = read_model(str(path), **given)
+    def sides(**fields):
+        model = read_model(str(path), **fields)
         return [spms.index(model.source.spm), spms.index(model.target.spm)]
 
     note("/home/m/source.spm", '"target.spm"')

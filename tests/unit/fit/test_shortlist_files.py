@@ -38,12 +38,12 @@ def lists(shortlist: Shortlist) -> list[list[int]]:
 
 
 def test_lists_keep_the_likeliest_equal_ones_by_id():
-    found = Translations(
+    result = Translations(
         np.array([1, 1, 1, 1, 3], np.int32), np.array([2, 5, 7, 9, 4], np.int32), np.array([0.1, 0.3, 0.3, 0.3, 1.0])
     )
-    assert lists(shortlist_of(found, 4, 2, {8, 0})) == [[], [5, 7], [], [4]]
-    assert shortlist_of(found, 4, 9, {8, 0}).always.tolist() == [0, 8]
-    assert lists(shortlist_of(found, 4, 2, {5, 4})) == [[], [7, 9], [], []]  # those in every set take no place
+    assert lists(shortlist_of(result, 4, 2, {8, 0})) == [[], [5, 7], [], [4]]
+    assert shortlist_of(result, 4, 9, {8, 0}).always.tolist() == [0, 8]
+    assert lists(shortlist_of(result, 4, 2, {5, 4})) == [[], [7, 9], [], []]  # those in every set take no place
 
 
 def test_from_pairs(german, english):
@@ -52,12 +52,12 @@ def test_from_pairs(german, english):
     fit, held_out = read_pairs(pairs, Path("all"), german, english, 150, lambda _: None)
     assert (len(fit), len(held_out)) == (149, 1)
     options = ShortlistOptions(translations=1, frequent=1, rounds=20)
-    found = fit_pairs(fit, german, english, options, lambda _: None)
-    assert lists(found)[5:7] == [[5], [6]]  # Haus: house, Buch: book
-    assert found.always.tolist() == [*SPECIAL, 4]  # the
-    covered = coverage(found, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))
+    result = fit_pairs(fit, german, english, options, lambda _: None)
+    assert lists(result)[5:7] == [[5], [6]]  # Haus: house, Buch: book
+    assert result.always.tolist() == [*SPECIAL, 4]  # the
+    covered = coverage(result, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))
     assert covered is not None and (covered.pairs, covered.words, covered.average_set) == (1, 0.5, 6)
-    assert coverage(found, PairSet()) is None
+    assert coverage(result, PairSet()) is None
     with pytest.raises(InputError, match=r"none\.tsv has no sentence pair"):
         read_pairs([("", "the")], Path("none.tsv"), german, english, 10, lambda _: None)
 
@@ -78,9 +78,9 @@ def shortlist() -> Shortlist:
 
 def test_save_and_load(tmp_path, shortlist):
     artifacts(tmp_path).save("shortlist", shortlist, {"from": "pairs"})
-    found = artifacts(tmp_path).read("shortlist")
+    result = artifacts(tmp_path).read("shortlist")
     for name in ("always", "start", "token"):
-        assert getattr(found, name).tolist() == getattr(shortlist, name).tolist()
+        assert getattr(result, name).tolist() == getattr(shortlist, name).tolist()
     assert artifacts(tmp_path).facts("shortlist")["from"] == "pairs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shortlist.json", "shortlist.safetensors"]
 
@@ -96,9 +96,9 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
         artifacts(tmp_path, sources=4).read("shortlist")
     record, tensors = tmp_path / "shortlist.json", tmp_path / "shortlist.safetensors"
     sound = record.read_text()
-    for damage, said in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "is not JSON")):
+    for damage, message in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "is not JSON")):
         record.write_text(damage)
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=message):
             artifacts(tmp_path).read("shortlist")
     record.write_text(json.dumps(json.loads(sound) | {"format_version": 2}))
     with pytest.raises(ModelError, match="this Sharpbeam reads 1"):
@@ -113,7 +113,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"start": [1, 2, 2, 3]}, "start must rise"),
         ({"start": [0, 2, 1, 3]}, "start must rise"),
@@ -124,9 +124,9 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
         ({"token": [3, 1, 5]}, "token holds .5.; tokens"),
     ],
 )
-def test_wrong_numbers_are_refused(tmp_path, shortlist, change, said):
+def test_wrong_numbers_are_refused(tmp_path, shortlist, change, message):
     arrays = {name: getattr(shortlist, name) for name in ("always", "start", "token")}
     broken = Shortlist(**arrays | {name: np.array(ids, np.int32) for name, ids in change.items()})
     artifacts(tmp_path).save("shortlist", broken, {})
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         artifacts(tmp_path).read("shortlist")
