@@ -150,8 +150,6 @@ class SearchRun {
     return nb::make_tuple(answers(*finished), token);
   }
 
-  void record() { search_->record(); }
-
   Stepped step(ModelRun& model, LayerRun& layer, bool whole, Ids request, Ids state, Ids token, Ids node, Ids length,
                Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
@@ -213,7 +211,7 @@ class SearchRun {
     const std::unique_lock<std::mutex> lock = locked();
     const SearchWork& work = take(forward, rows, whole);
     return {nb::make_tuple(columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
-                           counts(work), search_->done().empty() ? nb::none() : nb::object(done()), trace())};
+                           counts(work), search_->done().empty() ? nb::none() : nb::object(done()))};
   }
 
   static nb::tuple counts(const SearchWork& work) {
@@ -268,20 +266,6 @@ class SearchRun {
     return all;
   }
 
-  // (request, groups of its rows, candidates: row, token, log probability, score and outcome; why it is done).
-  nb::list trace() const {
-    nb::list all;
-    for (const RequestTrace& one : search_->trace()) {
-      nb::list choices, groups;
-      for (const Choice& each : one.choices)
-        choices.append(nb::make_tuple(each.row, each.token, static_cast<double>(each.log_prob), each.score,
-                                      static_cast<int>(each.outcome)));
-      for (int64_t group : one.groups) groups.append(group);
-      all.append(nb::make_tuple(one.request, groups, choices, static_cast<int>(one.why)));
-    }
-    return all;
-  }
-
   std::unique_ptr<Search> search_;
   int32_t eos_;
   NativeForward native_;
@@ -312,11 +296,10 @@ void bind_search(nb::module_& module) {
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
       .def("peek", &SearchRun::peek, "request"_a, "node"_a,
            "What is finished of a request, and the tokens up to one of its nodes; None where it is not in flight.")
-      .def("record", &SearchRun::record, "Keep a record of each step from now on.")
       .def("step", &SearchRun::step, "model"_a, "layer"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
            "length"_a, "score"_a,
            "One step for each request, or several if `whole`. Returns request, state, token, node and length of the "
-           "rows of the next step [5, n], their scores [n], counts of the work, what is done or None, and the record.")
+           "rows of the next step [5, n], their scores [n], counts of the work, and what is done or None.")
       .def("python_step", &SearchRun::python_step, "forward"_a, "request"_a, "state"_a, "token"_a, "node"_a, "length"_a,
            "score"_a, "The same with a search.interface.Forward in Python.");
 }

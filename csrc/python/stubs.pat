@@ -10,13 +10,10 @@ sharpbeam._core.__prefix__:
     # probabilities, their sum and its score.
     Answers: TypeAlias = list[tuple[tuple[int, ...], tuple[float, ...], float, float]]
     Done: TypeAlias = list[tuple[int, int, Answers]]
-    # The record of a step of a request: index, groups of its rows, candidates (row, token, log probability, score,
-    # outcome) and why it is done.
-    Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
     # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
-    # requests; the record.
+    # requests.
     Counts: TypeAlias = tuple[int, int, int, int, int, int]
-    Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None, Trace]
+    Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None]
 
 sharpbeam._core.RowLayer.topk:
     def topk(self, hidden: Floats, log_prob: Floats, token: Ids, floor: Floats | None = None) -> None: ...

@@ -32,7 +32,7 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
 
 // Where every candidate may be chosen by its log probability alone, the K best that do not end leave nothing to others.
 bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
-  if (recording_ || options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return false;
+  if (options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return false;
   for (const RequestRows& request : requests_)
     if (!request.request->prefix.empty() || !request.request->phrases.empty()) return false;
   beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}, nullptr};
@@ -47,9 +47,7 @@ void BeamSearch::advance(const RowView& rows) {
   for (const RequestRows& request : requests_) {
     const int64_t before = grown_.size();
     const bool divided = !request.request->phrases.empty();
-    const Why why = divided ? advance_in_banks(rows, request) : advance(rows, request);
-    if (recording_) trace_.back().why = why;
-    if (why == Why::kNotDone) continue;
+    if (!(divided ? advance_in_banks(rows, request) : advance(rows, request))) continue;
     const int64_t length = rows.length[request.first] + 1;
     const bool early = grown_.size() > before;
     grown_.resize(before);
@@ -64,8 +62,8 @@ void BeamSearch::advance(const RowView& rows) {
   }
 }
 
-// One step of a request: its rows of the next step, and why there are none if it is done.
-Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
+// One step of a request: its rows of the next step; returns whether it is done, and has none.
+bool BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   Pool& pool = request.request->pool;
   rank(rows, request, keep_);
   const auto ranked = static_cast<int64_t>(ranked_.size());
@@ -73,25 +71,19 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
   int64_t possible = 0;
   while (possible < ranked && ranked_[possible].score >= floor) ++possible;
   if (options_.finishing == Finishing::kStay) possible = share(pool, floor, possible);
-  if (recording_) trace_.push_back(trace_of(request));
   const int64_t before = grown_.size();
   double best = kNothing;
   for (int64_t place = 0; place < ranked; ++place) {
     const auto [cell, score] = ranked_[static_cast<size_t>(place)];
-    Outcome outcome = score < floor ? Outcome::kThreshold : Outcome::kWidth;
     if (place < possible && ends(rows, request, cell) && place < options_.beam_size) {
       // Where scores are open, settle_pool decides which ones have to go.
       const int64_t most = stop_.most() + (open_.some() ? options_.beam_size : 0);
       pool.add(ending(rows, cell, score, rows.length[request.first] + 1), most);
-      outcome = Outcome::kFinished;
     } else if (place < possible && !ends(rows, request, cell) && grown_.size() - before < options_.beam_size) {
       best = std::max(best, score);
       grow(rows, cell, score);
-      outcome = Outcome::kLives;
     }
-    if (recording_) record(request, cell, score, outcome);
   }
-  if (recording_) record_banned(rows, request);
   const int64_t length = rows.length[request.first] + 1;
   if (open_.some()) {
     while (settle_pool(rows, request, stop_.most(), false)) {
@@ -102,16 +94,15 @@ Why BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     best = kNothing;
     for (int64_t row = before; row < grown_.size(); ++row) best = std::max(best, grown_.score[row]);
   }
-  return stop_.verdict(pool, best, length, request.request->max_length);
+  return stop_.done(pool, best, length, request.request->max_length);
 }
 
 // The same for a request with phrases.
-Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request) {
+bool BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request) {
   InFlight& entry = *request.request;
   rank(rows, request, rows.rows * candidates_.k);
   sort_into_banks(rows, request);
   divide_beam(width(request), in_bank_, places_);
-  if (recording_) trace_.push_back(trace_of(request));
   const int64_t last = entry.phrases.tokens(), length = rows.length[request.first] + 1;
   const int64_t counted = options_.length_penalty > 0 ? std::min(length, entry.longest) : length;
   double best = kNothing, best_whole = std::numeric_limits<double>::lowest();
@@ -120,7 +111,6 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
   for (size_t i = 0; i < ranked_.size(); ++i) {
     const auto [cell, score] = ranked_[i];
     const int64_t bank = bank_[i];
-    Outcome outcome = bank == kBelow ? Outcome::kThreshold : Outcome::kWidth;
     if (bank != kBelow) {
       const auto b = static_cast<size_t>(bank);
       const bool cut = bank == last && length == entry.max_length;  // then no place is needed for others
@@ -131,21 +121,18 @@ Why BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request
           entry.pool.add(ended, stop_.most());
         else
           keep_lacking(entry, {bank, ended});
-        outcome = Outcome::kFinished;
       } else if (!ends(rows, request, cell) && taken_[b] < places_[b]) {
         ++taken_[b];
         best = std::max(best, score);
         if (bank == last) best_whole = std::max(best_whole, score);
         grow(rows, cell, score);
-        outcome = Outcome::kLives;
       }
     }
-    if (recording_) record(request, cell, score, outcome);
   }
-  const Why why = stop_.verdict(entry.pool, best, length, entry.max_length);
+  const bool done = stop_.done(entry.pool, best, length, entry.max_length);
   const bool guesses =
       options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
-  return why == Why::kNotDone && guesses ? stop_.verdict(entry.pool, best_whole, counted, entry.max_length) : why;
+  return done || (guesses && stop_.done(entry.pool, best_whole, counted, entry.max_length));
 }
 
 // The bank of each of ranked_, and how many candidates each bank has.
@@ -247,19 +234,6 @@ void BeamSearch::finish_rows(const RowView& rows, const RequestRows& request) {
   for (int64_t row = request.first; row < request.last; ++row)
     request.request->pool.add({stop_.score(rows.score[row], rows.length[row]), rows.score[row], rows.node[row]},
                               stop_.most());
-}
-
-void BeamSearch::record(const RequestRows& request, int64_t cell, double score, Outcome outcome) {
-  const int64_t row = cell / candidates_.k - request.first;
-  trace_.back().choices.push_back({row, candidates_.token[cell], candidates_.log_prob[cell], score, outcome});
-}
-
-// Those that are not allowed, after all others, up to `keep_` in all.
-void BeamSearch::record_banned(const RowView& rows, const RequestRows& request) {
-  for (int64_t cell = request.first * candidates_.k; cell < request.last * candidates_.k; ++cell)
-    if (rows.score[cell / candidates_.k] + static_cast<double>(candidates_.value[cell]) == kNothing &&
-        static_cast<int64_t>(trace_.back().choices.size()) < keep_)
-      record(request, cell, kNothing, Outcome::kBanned);
 }
 
 }  // namespace sharpbeam

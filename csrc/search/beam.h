@@ -64,20 +64,17 @@ class BeamSearch : public Search {
   void enter(InFlight& entry, const SearchRequest& request) override;
   void advance(const RowView& rows) final;
   bool narrows(const RowView& rows, BeamView& beam) const override;
-  bool settles() const override { return settles_ && !recording_; }
+  bool settles() const override { return settles_; }
 
   // The best candidates of a request that are allowed, best first, at most `most`; into ranked_.
   void rank(const RowView& rows, const RequestRows& request, int64_t most);
-
-  // The record of a step of a request, without its choices.
-  virtual RequestTrace trace_of(const RequestRows& request) const { return {request.index, {}, {}}; }
 
   std::vector<Ranked> ranked_;
   int64_t keep_;  // how many candidates of a request are ranked
 
  private:
-  Why advance(const RowView& rows, const RequestRows& request);
-  Why advance_in_banks(const RowView& rows, const RequestRows& request);
+  bool advance(const RowView& rows, const RequestRows& request);
+  bool advance_in_banks(const RowView& rows, const RequestRows& request);
   void sort_into_banks(const RowView& rows, const RequestRows& request);
   int64_t width(const RequestRows& request) const;
 
@@ -98,8 +95,6 @@ class BeamSearch : public Search {
   Finished ending(const RowView& rows, int64_t cell, double score, int64_t length);
   void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);
-  void record(const RequestRows& request, int64_t cell, double score, Outcome outcome);
-  void record_banned(const RowView& rows, const RequestRows& request);
 
   StopRule stop_;
   bool settles_;

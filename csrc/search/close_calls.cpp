@@ -104,8 +104,8 @@ bool BeamSearch::settle_verdict(const RowView& rows, const RequestRows& request,
     higher_.best[i].score += error, higher_.best[i].log_prob += sum;
   }
   sort_pool(lower_), sort_pool(higher_);
-  const bool least = stop_.verdict(higher_, low, length, request.request->max_length) == Why::kNotDone;
-  const bool most = stop_.verdict(lower_, high, length, request.request->max_length) == Why::kNotDone;
+  const bool least = stop_.done(higher_, low, length, request.request->max_length);
+  const bool most = stop_.done(lower_, high, length, request.request->max_length);
   if (least == most) return false;
   for (const Finished& each : pool.best) open_.mark(each.node, 0.0);
   for (int64_t row = before; row < grown_.size(); ++row) {

@@ -43,12 +43,6 @@ void CubeSearch::predict(Forward& forward, const RowView& rows) {
   candidates_ = constraints_.apply(rows, k, candidates_.token, exact_.data());
 }
 
-RequestTrace CubeSearch::trace_of(const RequestRows& request) const {
-  RequestTrace trace{request.index, {}, {}};
-  for (int64_t row = request.first; row < request.last; ++row) trace.groups.push_back(speaker_of(row));
-  return trace;
-}
-
 // The hidden vectors of the rows at `which`; their new states go into run_states_.
 const float* CubeSearch::run(Forward& forward, const RowView& rows, const std::vector<int32_t>& which) {
   for (auto* column : {&request_, &state_, &last_, &run_states_}) column->resize(which.size());

@@ -35,7 +35,6 @@ class CubeSearch : public BeamSearch {
 
  protected:
   void predict(Forward& forward, const RowView& rows) override;
-  RequestTrace trace_of(const RequestRows& request) const override;
 
  private:
   const float* run(Forward& forward, const RowView& rows, const std::vector<int32_t>& which);

@@ -48,7 +48,7 @@ void Search::step(Forward& forward, const RowView& rows, bool whole) {
   work_ = {};
   done_.clear();
   step_once(forward, rows);
-  while (whole && done_.empty() && work_.expansions < kRowsAtOnce && !recording_) {
+  while (whole && done_.empty() && work_.expansions < kRowsAtOnce) {
     std::swap(given_, grown_);
     forward.retain(given_.state.data(), given_.size());
     step_once(forward, given_.view());
@@ -57,7 +57,6 @@ void Search::step(Forward& forward, const RowView& rows, bool whole) {
 
 void Search::step_once(Forward& forward, const RowView& rows) {
   check(rows);
-  trace_.clear();
   forward_ = &forward;
   open_.rest();
   score_.assign(rows.score, rows.score + rows.rows);

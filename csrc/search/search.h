@@ -14,7 +14,7 @@
 #include "search/open_scores.h"
 #include "search/options.h"
 #include "search/rows.h"
-#include "search/trace.h"
+#include "search/stopping.h"
 #include "search/tree.h"
 
 namespace sharpbeam {
@@ -69,10 +69,6 @@ class Search {
     return {forms, joins, options_.eos, options_.vocab};
   }
 
-  // Keep a record of each step, for one step a call.
-  void record() { recording_ = true; }
-  const std::vector<RequestTrace>& trace() const { return trace_; }
-
  protected:
   // `keep` candidates of each row are wanted.
   Search(const SearchOptions& options, int64_t keep) : options_(options), constraints_(options, keep) {}
@@ -117,8 +113,6 @@ class Search {
   RowColumns grown_;
   std::vector<Done> done_;
   SearchWork work_;
-  bool recording_ = false;
-  std::vector<RequestTrace> trace_;
 
  private:
   void step_once(Forward& forward, const RowView& rows);

@@ -26,19 +26,19 @@ double StopRule::score(double log_prob, int64_t length) const {
   return log_prob / std::pow(static_cast<double>(std::max<int64_t>(length, 1)), options_.length_penalty);
 }
 
-Why StopRule::verdict(const Pool& pool, double best, int64_t length, int64_t max_length) const {
-  if (best == -std::numeric_limits<double>::infinity()) return length >= max_length ? Why::kMaxLength : Why::kNoRows;
+bool StopRule::done(const Pool& pool, double best, int64_t length, int64_t max_length) const {
+  if (best == -std::numeric_limits<double>::infinity()) return true;
   const auto finished = static_cast<int64_t>(pool.best.size());
-  if (finished < enough_) return Why::kNotDone;
-  if (best < pool.top - options_.stop_margin) return Why::kMargin;
+  if (finished < enough_) return false;
+  if (best < pool.top - options_.stop_margin) return true;
   const EarlyStopping rule = options_.early_stopping;
-  if (rule == EarlyStopping::kExhaustive) return Why::kNotDone;
-  if (rule == EarlyStopping::kProven) return proven(pool, best, length, max_length) ? Why::kProven : Why::kNotDone;
-  if (finished < need_) return Why::kNotDone;
-  if (rule == EarlyStopping::kTrue) return Why::kEnough;
+  if (rule == EarlyStopping::kExhaustive) return false;
+  if (rule == EarlyStopping::kProven) return proven(pool, best, length, max_length);
+  if (finished < need_) return false;
+  if (rule == EarlyStopping::kTrue) return true;
   const bool longest = rule == EarlyStopping::kNever && options_.length_penalty > 0;
   const int64_t end = longest ? max_length : length;
-  return score(best, end) <= pool.best.back().score ? Why::kNoneBetter : Why::kNotDone;
+  return score(best, end) <= pool.best.back().score;
 }
 
 bool StopRule::proven(const Pool& pool, double best, int64_t length, int64_t max_length) const {

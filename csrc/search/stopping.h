@@ -41,9 +41,6 @@ struct Pool {
   void add(const Finished& finished, int64_t most);
 };
 
-// Why a request is done: src/sharpbeam/search/beam.py has the texts, in this order.
-enum class Why : int32_t { kNotDone, kNoRows, kMaxLength, kMargin, kProven, kEnough, kNoneBetter };
-
 class StopRule {
  public:
   explicit StopRule(const SearchOptions& options);
@@ -56,7 +53,7 @@ class StopRule {
 
   // Whether a request is done; `best` is the sum of its best live row, -infinity without any, `length` its tokens, of
   // which there may be `max_length`.
-  Why verdict(const Pool& pool, double best, int64_t length, int64_t max_length) const;
+  bool done(const Pool& pool, double best, int64_t length, int64_t max_length) const;
 
  private:
   bool proven(const Pool& pool, double best, int64_t length, int64_t max_length) const;

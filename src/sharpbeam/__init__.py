@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.handle import Handle
     from sharpbeam.decoding.results import Answer, Generation, Partial, Translation
     from sharpbeam.decoding.session import Session
-    from sharpbeam.decoding.trace import Trace
     from sharpbeam.fit.head import fit_head
     from sharpbeam.fit.layer import fit_layer
     from sharpbeam.jobs.translate_file import translate_file
@@ -52,7 +51,6 @@ __all__ = [
     "Scorer",
     "Session",
     "SharpbeamError",
-    "Trace",
     "Translation",
     "Translator",
     "__version__",
@@ -75,7 +73,6 @@ _NAMES = {  # of each module, those that are public here
     "decoding.handle": "Handle",
     "decoding.results": "Answer Generation Partial Translation",
     "decoding.session": "Session",
-    "decoding.trace": "Trace",
     "fit.head": "fit_head",
     "fit.layer": "fit_layer",
     "jobs.translate_file": "translate_file",

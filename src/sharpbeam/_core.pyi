@@ -13,13 +13,10 @@ from sharpbeam.types import Floats, Ids, Scores
 # probabilities, their sum and its score.
 Answers: TypeAlias = list[tuple[tuple[int, ...], tuple[float, ...], float, float]]
 Done: TypeAlias = list[tuple[int, int, Answers]]
-# The record of a step of a request: index, groups of its rows, candidates (row, token, log probability, score,
-# outcome) and why it is done.
-Trace: TypeAlias = list[tuple[int, list[int], list[tuple[int, int, float, float, int]], int]]
 # Request, state, token, node and length of the rows of the next step [5, n], their scores [n]; counts; finished
-# requests; the record.
+# requests.
 Counts: TypeAlias = tuple[int, int, int, int, int, int]
-Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None, Trace]
+Stepped: TypeAlias = tuple[Ids, Scores, Counts, Done | None]
 
 class ModelRun:
     pass
@@ -296,7 +293,6 @@ class Search:
     ) -> tuple[Done, Counts]: ...
     def cancel(self, request: int) -> bool: ...
     def peek(self, request: int, node: int) -> tuple[Answers, list[int]] | None: ...
-    def record(self) -> None: ...
     def step(
         self,
         model: ModelRun,

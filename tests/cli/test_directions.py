@@ -72,13 +72,6 @@ def test_where_no_source_language_is_said_each_target_has_a_screen(
     wrong.refused(2, "is 'bb'", "SOURCE-TARGET=FILE", "--per target")
 
 
-def test_a_trace_of_another_direction(call: Run, make_transformer: Callable[..., Path]) -> None:
-    model = make_transformer(source_tag="target", languages=LANGUAGES, target_language="aa")
-    messages = [call("trace", model, "Bade ki.", "--target-language", code, "--json").out for code in ("aa", "bb")]
-    assert messages[0] == call("trace", model, "Bade ki.", "--json").out != messages[1]
-    call("trace", model, "Bade.", "--target-language", "xx").refused(2, "target_language is 'xx'", "aa, bb, cc")
-
-
 def test_a_shortlist_of_one_direction(
     call: Run, make_transformer: Callable[..., Path], text: Path, tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -
     assert not re.findall(r"exhaustive|blas|torch-cpu|profiled|backend", whole)  # for tests and benchmarks
 
 
-@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "convert", "trace"])
+@pytest.mark.parametrize("verb", ["translate", "score", "train", "evaluate", "info", "convert"])
 def test_help_has_examples(call: Run, verb: str) -> None:
     result = call(verb, "--help")
     assert result.status == 0
@@ -86,7 +86,7 @@ def test_help_names_the_kind_of_a_value(call: Run) -> None:
 
 def test_help_lists_the_verbs(call: Run) -> None:
     text = call("--help").out.decode()
-    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info", "trace"))
+    assert all(verb in text for verb in ("translate", "score", "train", "evaluate", "info"))
     groups = re.findall(r"^╭─ (.*?) ─", text, re.MULTILINE)
     assert groups == ["Options", "Use a model", "Serve it", "Get a model", "Make it faster", "Measure it"]
 

@@ -108,7 +108,7 @@ def test_evaluate_several_beams_from_a_table(call: Run, tiny_model: Path, pair: 
     assert beam["words_per_second"] == pytest.approx(beam["words"] / beam["seconds"], rel=0.02)
 
 
-def test_evaluate_trace_and_profile_take_the_search_of_translate(
+def test_evaluate_and_profile_take_the_search_of_translate(
     call: Run, tiny_model: Path, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("sacrebleu")
@@ -119,10 +119,6 @@ def test_evaluate_trace_and_profile_take_the_search_of_translate(
     target.write_bytes(call("translate", model, source).out)
     evaluated = call("evaluate", model, "--source", source, "--reference", target)
     assert evaluated.lines[0] == "beam 1, the model's own" and "BLEU 100.00" in evaluated.lines[1]
-    text = source.read_text().splitlines()[0]
-    traced = json.loads(call("trace", model, text, "--json").out)
-    assert (traced["beam_size"], traced["answers"][0]["text"]) == (1, target.read_text().splitlines()[0])
-    assert call("trace", model, text).lines[3].startswith("beam 1; ")
     profiled = json.loads(call("profile", model, source, "--sentences", 3, "--json").out)
     assert profiled["beam_size"] == 1
     wide = json.loads(call("profile", model, source, "--sentences", 3, "--beam-size", 4, "--json").out)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.decoding.results import Generation
-from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
@@ -45,7 +44,3 @@ class Generator(TextDecoder[Generation]):
         Closing the iterator stops the work and its threads. Options and prompts are checked by the call itself.
         """
         return self._decode(prompts, self._options(options, keywords))
-
-    def trace(self, prompt: str, *, options: DecodeOptions | None = None, **keywords: Unpack[DecodeKeywords]) -> Trace:
-        """Record every step of the beam search of one prompt, as `Translator.trace`."""
-        return trace(self.loaded, prompt, None, self._options(options, keywords))

@@ -14,7 +14,6 @@ from sharpbeam.contract.sentences import Contract, word_rarity
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
-from sharpbeam.decoding.trace import Trace, trace
 from sharpbeam.errors import InputError
 from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
@@ -107,17 +106,6 @@ class Translator(TextDecoder[Translation]):
     @cached_property
     def _attends(self) -> bool:
         return isinstance(self.loaded.model.open(), Attending)
-
-    def trace(
-        self,
-        text: str,
-        *,
-        target_prefix: str | None = None,
-        options: DecodeOptions | None = None,
-        **keywords: Unpack[DecodeKeywords],
-    ) -> Trace:
-        """Record every step of the beam search of one text: rows, candidates, their outcome, and why it stopped."""
-        return trace(self.loaded, text, target_prefix, self._options(options, keywords))
 
     def score(
         self,

@@ -15,7 +15,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
     "Serve it": ("serve",),
     "Get a model": ("models", "convert", "train", "info"),
     "Make it faster": ("tune", "fit"),
-    "Measure it": ("evaluate", "profile", "trace"),
+    "Measure it": ("evaluate", "profile"),
 }
 
 app = typer.Typer(

@@ -27,17 +27,3 @@ class BeamSearch(NativeSearch):
         """A search of one decoding run; raises OptionError if the beam is wider than the vocabulary."""
         check_width(options, vocab_size)
         super().__init__(options, bos_id, eos_id, vocab_size)
-
-    def _why(self, why: int) -> str:
-        enough = round(self._options.beam_size * self._options.patience)
-        none_left = "no hypothesis is left that could continue"
-        margin = self._options.stop_margin or 0.0
-        return (  # as Why in csrc/search/stopping.h
-            "",
-            none_left,
-            f"{none_left} (max_length)",
-            f"the best live hypothesis is more than {margin:g} (stop_margin) below the best finished one",
-            "no live hypothesis can ever beat the answers (proven)",
-            f"{enough} hypotheses are finished",
-            f"no live hypothesis would beat the {enough} finished ones",
-        )[why]

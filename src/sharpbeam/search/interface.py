@@ -1,10 +1,9 @@
-"""The interfaces of a search, of the forward pass that it asks for, and of an observer such as `sharpbeam trace`."""
+"""The interfaces of a search, and of the forward pass that it asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 from sharpbeam._core import LayerRun, ModelRun
 from sharpbeam.search.work import Work
@@ -69,34 +68,3 @@ class Search(Protocol):
 
         Raises KeyError if it is not in flight.
         """
-
-
-Outcome = Literal["lives", "finished", "width", "threshold", "banned"]
-"""The outcome of a candidate: a row of the next step; a finished hypothesis; no place on the beam; below the threshold
-of a beam of variable width; not allowed at all."""
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-"""In the order of the core (csrc/search/trace.h)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of the best candidates of a request in one step, and what became of it."""
-
-    row: int  # which of the request's rows it continues
-    token: int
-    log_prob: float  # what the model says of the token
-    score: float  # sum of the hypothesis that it makes
-    outcome: Outcome
-
-
-class Observer(Protocol):
-    """The events of a search while it runs. Without an observer they cost nothing."""
-
-    def merged(self, request: int, groups: Sequence[int]) -> None:
-        """Cube pruning: rows of one group share their candidates; `groups` has a number for each row of the request."""
-
-    def advanced(self, request: int, choices: Sequence[Choice]) -> None:
-        """One step of a request; those that live are its rows in the next step, in this order."""
-
-    def stopped(self, request: int, why: str) -> None:
-        """A request is done."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from sharpbeam import _core
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
-from sharpbeam.search.interface import OUTCOMES, Choice, Forward, Observer
+from sharpbeam.search.interface import Forward
 from sharpbeam.search.work import Work
 from sharpbeam.types import Hypothesis, Ids, Prefix, Request, Rows, StepResult
 
@@ -45,13 +45,7 @@ class NativeSearch:
         self._scored = options.needs_log_prob  # otherwise logits stand for log probabilities
         ids = {"eos_id": eos_id, "vocab_size": vocab_size}
         self._core = _core.Search(self.kind, vars(options) | vars(sampling) | ids)
-        self._observer: Observer | None = None
         self.work = Work()
-
-    def watch(self, observer: Observer) -> None:
-        """Tell `observer` of every step of a run of one request."""
-        self._observer = observer
-        self._core.record()
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:
         """First rows of new requests, at bos, with the handles of their initial states [B]."""
@@ -90,19 +84,17 @@ class NativeSearch:
         else:
             model, layer = forward.native
             answer = self._core.step(model, layer, forward.whole, *columns)
-        (request, state, token, node, length), score, counts, finished, trace = answer
+        (request, state, token, node, length), score, counts, finished = answer
         self.work.count(*counts)
-        if self._observer is not None:
-            self._report(self._observer, trace)
         rows = Rows(request, state, token, node, length, score)
         return StepResult(rows, {} if finished is None else self._close(finished))
 
     def decode(self, request: Request, forward: Forward) -> list[Hypothesis] | None:
-        """The hypotheses of a request that is alone, best first; None if a part of it is Python's, or is watched.
+        """The hypotheses of a request that is alone, best first; None if a part of it is Python's.
 
         It enters and leaves the runs of model and output layer too; after an error these must not be used again.
         """
-        if forward.native is None or not self._decodes or request.phrases or self._observer is not None:
+        if forward.native is None or not self._decodes or request.phrases:
             return None
         model, layer = forward.native
         prefix, languages = request.prefix or _NO_PREFIX, request.languages
@@ -117,10 +109,6 @@ class NativeSearch:
         """A number that the random numbers of a request depend on, besides the seed."""
         return 0
 
-    def _why(self, why: int) -> str:
-        """The reason of the core, an index of csrc/search/stopping.h's Why, as text."""
-        raise NotImplementedError
-
     def _close(self, finished: _core.Done) -> dict[int, list[Hypothesis]]:
         """The answers of the requests that are done."""
         hypotheses: dict[int, list[Hypothesis]] = {}
@@ -134,15 +122,6 @@ class NativeSearch:
         if self._scored:
             return [Hypothesis(request, *answer) for answer in answers]
         return [Hypothesis(request, tokens, (), nan, nan) for tokens, *_ in answers]
-
-    def _report(self, observer: Observer, trace: _core.Trace) -> None:
-        """Tell the observer of a step."""
-        for request, groups, choices, why in trace:
-            if groups:
-                observer.merged(request, groups)
-            observer.advanced(request, [Choice(*choice[:4], OUTCOMES[choice[4]]) for choice in choices])
-            if why:
-                observer.stopped(request, self._why(why))
 
 
 class Expansion(NativeSearch):

@@ -33,7 +33,6 @@ scores: list[float | None] = [h.score for t in translator.translate(["Bade."], o
 for index, translation in translator.translate_iter(["Bade."], sampling=True, top_p=0.9):
     print(index, translation.text)
 log_prob: float = translator.score(["Bade."], ["Bu."], length_penalty=0.0)[0].log_prob
-why: str = translator.trace("Bade.", beam_size=2).why
 with translator.session(beam_size=2) as session:
     handle = session.submit("Bade.")
     done = [one.result().text for one in session.run()]

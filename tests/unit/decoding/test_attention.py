@@ -105,8 +105,3 @@ def test_a_model_without_attention_is_refused(tiny_model) -> None:
         OptionError, match="return_attention is given; it must be left out for a model without attention"
     ):
         replace(Translator(tiny_model).loaded, model=model).open_attending()
-
-
-def test_a_trace_of_attention_is_refused(tiny_model) -> None:
-    with pytest.raises(OptionError, match="attention"):
-        Translator(tiny_model).trace("Bade.", return_attention=True)

@@ -53,5 +53,3 @@ def test_what_it_cannot_go_with_is_refused_at_once(tiny_model) -> None:
     ):
         with pytest.raises(OptionError, match=message):
             translator.translate_iter(["ein Haus"], **{"coverage_penalty": 0.2} | options)
-    with pytest.raises(OptionError, match="coverage penalty"):
-        translator.trace("ein Haus", coverage_penalty=0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,6 @@ from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.interface import Choice
 from sharpbeam.types import Floats, Hypothesis, Ids, Request, TopK
 
 
@@ -293,55 +291,46 @@ def test_the_paper_s_figure() -> None:
     assert (search.work.sub_cubes, search.work.model_rows, search.work.merging_rate) == (2, 2, 2.0)
 
 
-class Groups(GivenScores):
-    """A forward pass with given hidden vectors; as an observer it keeps the groups of rows of each request."""
+class Speakers(GivenScores):
+    """A forward pass with given hidden vectors, which keeps the rows that the search asks for."""
 
     def __init__(self, hidden: Floats) -> None:
         super().__init__(np.tile(np.log(np.arange(1, 13, dtype=np.float32) / 78), (len(hidden), 1)))
-        self.hidden, self.seen = hidden, dict[int, list[int]]()
+        self.hidden, self.rows = hidden, list[int]()
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         return self.hidden[state], state
 
     def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        self.rows = [int(np.flatnonzero((self.hidden == own).all(axis=1))[0]) for own in hidden]
         return best(self.given[: len(hidden)], k)
 
-    def merged(self, request: int, groups: Sequence[int]) -> None:
-        self.seen[request] = list(groups)
 
-    def advanced(self, request: int, choices: Sequence[Choice]) -> None:
-        pass
-
-    def stopped(self, request: int, why: str) -> None:
-        pass
-
-
-def grouped(tokens: list[list[int]], hidden: np.ndarray, merge_by: str, **values: Any) -> list[list[int]]:
-    """The groups of the rows of each request, which have these last tokens and hidden vectors [R, D]."""
+def speakers(tokens: list[list[int]], hidden: np.ndarray, merge_by: str, **values: Any) -> list[int]:
+    """The rows that speak for their groups; rows have these last tokens and hidden vectors [R, D]."""
     options = SearchOptions(return_scores=True, beam_size=6, cube_pruning="approximate", merge_by=merge_by, **values)
-    search, forward = BeamSearch(options, BOS, EOS, 12), Groups(hidden.astype(np.float32))
-    search.watch(forward)
+    search, forward = BeamSearch(options, BOS, EOS, 12), Speakers(hidden.astype(np.float32))
     rows = search.begin(asked(*range(len(tokens))), np.zeros(len(tokens), np.int32))
     rows = rows.select(np.arange(len(tokens)).repeat([len(own) for own in tokens]))
     rows.token, rows.state = np.concatenate(tokens).astype(np.int32), np.arange(len(rows), dtype=np.int32)
     search.step(rows, forward)
-    return [forward.seen[request] for request in range(len(tokens))]
+    return forward.rows
 
 
 def test_rows_are_grouped_within_their_request() -> None:
     tokens = [[9, 7, 9], [9, 9]]
     turned = np.deg2rad([0.0, 90.0, 20.0, 0.0, 31.0])
     hidden = np.stack([np.cos(turned), np.sin(turned)], axis=1) * np.arange(1, 6)[:, None]
-    assert grouped(tokens, hidden, "word") == [[0, 1, 0], [2, 2]]
-    assert grouped(tokens, hidden, "likeness", merge_threshold=float(np.cos(np.deg2rad(30)))) == [[0, 1, 0], [2, 3]]
-    assert grouped(tokens, hidden, "both", merge_threshold=0.5) == [[0, 1, 0], [2, 2]]
+    assert speakers(tokens, hidden, "word") == [0, 1, 3]
+    assert speakers(tokens, hidden, "likeness", merge_threshold=float(np.cos(np.deg2rad(30)))) == [0, 1, 3, 4]
+    assert speakers(tokens, hidden, "both", merge_threshold=0.5) == [0, 1, 3]
     turned = hidden[[0, 2, 1, 3, 4]]
-    assert grouped([[9, 7, 8], [9, 8]], turned, "both", merge_threshold=0.9) == [[0, 0, 1], [2, 3]]
+    assert speakers([[9, 7, 8], [9, 8]], turned, "both", merge_threshold=0.9) == [0, 2, 3, 4]
 
 
 def test_a_hidden_vector_without_direction_is_like_none() -> None:
     hidden = np.array([[0, 0], [0, 0], [1, 0]])
-    assert grouped([[3, 4, 5]], hidden, "likeness", merge_threshold=0.5) == [[0, 1, 2]]
+    assert speakers([[3, 4, 5]], hidden, "likeness", merge_threshold=0.5) == [0, 0, 2]
 
 
 @pytest.mark.parametrize(
