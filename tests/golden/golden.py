@@ -50,7 +50,7 @@ def answers(model: str, compute_type: str, texts: Sequence[str]) -> dict[str, st
     digests = {}
     for layer, layer_options in LAYERS.items():
         for search, search_options in SEARCHES.items():
-            options = {"output_layer": layer, "max_length": 48} | layer_options | search_options
+            options = {"output_layer": layer, "max_length": 48, "raw": True} | layer_options | search_options
             name = f"{model}, {compute_type}, {layer}, {search}"
             digests[f"{name}, one by one"] = digest([translator.translate([text], **options)[0] for text in texts])
             digests[f"{name}, stream"] = digest(translator.translate(texts, **options, **STREAM))

@@ -101,6 +101,7 @@ class Translator(TextDecoder[Translation]):
             attention=search.return_attention,
             penalty=search.length_penalty,
             rarity=word_rarity(self.loaded.source),
+            again=not search.sampling,
         )
 
     @cached_property

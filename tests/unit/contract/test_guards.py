@@ -11,9 +11,9 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 
 from support.decoders import Decoder, answer, run, same
 
+from sharpbeam.contract.guards import check_translation
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import document_steps, read_document
-from sharpbeam.documents.guards import check_translation
 from sharpbeam.documents.job import run_steps
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
@@ -40,8 +40,8 @@ def test_an_omission_is_found_and_placed() -> None:
     assert verdict.missing == pytest.approx(6.0)
     # Two words without attention are too many, one is not.
     order = [0, 1, 2, 3, 4, 5, 6, 7, 8]
-    assert flags(answer(SOURCE, "a b c d e f g h i", order)) == ("omission",)
-    assert flags(answer(SOURCE, "a b c d e f g h i j", [*order, 9])) == ()
+    assert flags(answer(SOURCE, "aaa bbb ccc ddd eee fff ggg hhh iii", order)) == ("omission",)
+    assert flags(answer(SOURCE, "aaa bbb ccc ddd eee fff ggg hhh iii jjj", [*order, 9])) == ()
 
 
 @pytest.mark.parametrize(
