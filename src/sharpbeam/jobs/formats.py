@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
+from sharpbeam.contract.confidence import UNSURE, mean_confidence, word_confidences
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
@@ -18,14 +20,15 @@ def renderer(format: Format, search: SearchOptions, flags: bool = False) -> Rend
     """The function from the index of an input line, from 0, and its translation to output lines, each with its end.
 
     Text and Pharaoh have exactly `num_hypotheses` lines for each input line, JSON has one. With `flags` those of
-    text end in a tab and the flags of the translation, which the first of its lines has. Raises OptionError if the
-    format cannot hold the results of the search.
+    text end in a tab and the flags of the translation, which the first of its lines has, and JSON has `confidence`, the
+    mean of its words', and `unsure`, the ranges of characters of those below UNSURE. Raises OptionError if the format
+    cannot hold the results of the search.
     """
     holds = format != "text" or not search.return_attention
     require(holds, "format", format, "jsonl or pharaoh with return_attention, which text cannot hold")
     require(not flags or format != "pharaoh", "flags", flags, "left out with pharaoh, whose lines cannot hold them")
     if format == "jsonl":
-        return _as_json
+        return partial(_as_json, unsure=flags)
     write = _text if format == "text" else lambda answer: f"{_text(answer)} ||| {_pharaoh(answer)}"
     missing = "\n" if format == "text" else " ||| \n"  # a vocabulary may be too small for that many hypotheses
 
@@ -40,11 +43,15 @@ def renderer(format: Format, search: SearchOptions, flags: bool = False) -> Rend
     return render
 
 
-def _as_json(index: int, translation: Translation) -> str:
+def _as_json(index: int, translation: Translation, unsure: bool) -> str:
     hypotheses = [_record(answer) for answer in translation.hypotheses]
     record: dict[str, Any] = {"index": index, "source": translation.source, "hypotheses": hypotheses}
     if flags := translation.flags:
         record["flags"] = flags
+    if unsure:
+        words = word_confidences(translation.hypotheses[0])
+        record["confidence"] = round(mean_confidence(words), 4)
+        record["unsure"] = [(word.start, word.end) for word in words if word.confidence < UNSURE]
     if translation.hypotheses[0].attention is not None:
         record["source_tokens"] = translation.source_tokens
     return json.dumps(record, ensure_ascii=False) + "\n"

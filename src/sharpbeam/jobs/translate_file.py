@@ -66,7 +66,7 @@ def translate_file(
     text ||| 0-0 1-2) or one JSON object (jsonl), in UTF-8. Bytes that are not of the `encoding` are an InputError or,
     with errors="replace", become U+FFFD. All translations begin with `target_prefix`. `glossary`,
     `raw` and `keep` are those of `Translator.translate`. With `flags` lines of text end in a tab and the flags of the
-    translation (`Translation.flags`), which jsonl has where there are any.
+    translation (`Translation.flags`), which jsonl has where there are any; and jsonl has `confidence` and `unsure`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
     translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
@@ -91,7 +91,7 @@ def translate_file(
     place = StandardOutput() if output is None else OutputFile(Path(output), resume, restart, files)
     with place:
         translator = open_translator(model, machine)
-        chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl")
+        chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl" or flags)
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
         fields = Fields(field, into)

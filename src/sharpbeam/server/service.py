@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import Sentence, TagOptions
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
@@ -51,7 +50,7 @@ class TranslatedText:
     text: str
     detection: Detection | None = None  # if the source was "auto"
     alternatives: list[str] = field(default_factory=list)
-    sentences: list[tuple[Sentence, Translation]] = field(default_factory=list)
+    sentences: Sequence[Sentence] = ()
 
 
 class Service:
@@ -103,7 +102,7 @@ class Service:
                     self.metrics,
                     _keywords(query, engines, routes[index], self.options.guards),
                     query.glossary,
-                    query.details or query.alternatives > 0,
+                    query.alternatives > 0,
                 )
                 return self._text(query.texts[index], sources[index], query, decoder)
 
@@ -122,8 +121,7 @@ class Service:
             raise bad_request(f"Invalid request: {error}") from None
         result, translations = TranslatedText(document.content), decoder.translations
         if query.details:
-            unknown = Translation("", (EMPTY,))  # of a sentence with protected spans, whose words are not known
-            result.sentences = [(each, translations.get(each.source, unknown)) for each in document.sentences]
+            result.sentences = document.sentences
         for rank in range(1, query.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in translations.values()):
                 async with self._steps(text, source, query, decoder) as advance:

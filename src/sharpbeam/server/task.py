@@ -33,7 +33,7 @@ class Task:
     target: str = ""
     attends: bool = True
     glossary: Glossary | None = None
-    details: bool = False  # whether the result has its sentences, with their confidence
+    details: bool = False  # whether the result has its sentences, with their words
     tags: TagOptions | None = None  # what a client says of elements, of html and xml
 
     @property
@@ -50,7 +50,7 @@ class Task:
             document = read_document(self.content, self.format)
         if self.sample:
             return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
-        how = self.attends, self.glossary, self.details, self.target
+        how = self.attends, self.glossary, self.details, self.details, self.target
         translation = yield from document_steps(document, self.options, self.source, *how)
         return translation if self.details else replace(translation, sentences=())
 

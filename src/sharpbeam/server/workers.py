@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from sharpbeam.contract.confidence import Word
 from sharpbeam.contract.steps import Job
 from sharpbeam.documents import DocumentTranslation, Sentence
 from sharpbeam.errors import InputError
@@ -76,8 +77,10 @@ class KillableWorker:
             raise InputError(reply["refused"])
         if "jobs" in reply:
             return False, [Job(text, changes) for text, changes in reply["jobs"]]
-        sentences = [Sentence(**{**each, "flags": tuple(each["flags"])}) for each in reply["sentences"]]
-        return True, DocumentTranslation(content.decode() if reply["text"] else content, tuple(sentences))
+        for each in reply["sentences"]:
+            each["words"] = [Word(**word) for word in each["words"]]
+        sentences = tuple(Sentence(**each) for each in reply["sentences"])
+        return True, DocumentTranslation(content.decode() if reply["text"] else content, sentences)
 
     def kill(self) -> None:
         """End it at once."""

@@ -47,6 +47,16 @@ def test_options_may_be_built_once_and_changed_by_name(tiny_model: Path, source:
     assert [[h["text"] for h in r["hypotheses"]] for r in records] == [[h.text for h in t.hypotheses] for t in expected]
 
 
+def test_json_with_flags_has_confidence_and_unsure_words(tiny_model: Path, source: Path) -> None:
+    out = source.with_name("out")
+    translate_file(tiny_model, source, out, format="jsonl", flags=True, **OPTIONS)
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    texts = [record["hypotheses"][0]["text"] for record in records]
+    assert all(0 <= record["confidence"] <= 1 for record in records)
+    words = [text[start:end] for record, text in zip(records, texts, strict=True) for start, end in record["unsure"]]
+    assert words and all(word.isalnum() for word in words)
+
+
 def test_several_files_are_one_job(tiny_model: Path, source: Path) -> None:
     out, other = source.with_name("out"), source.with_name("other")
     other.write_text("Bade ki.\n")

@@ -113,5 +113,5 @@ def _answer(results: list[TranslatedText], query: Query, several: bool) -> dict[
     if query.alternatives:
         fields["alternatives"] = [each.alternatives for each in results]
     if query.details:
-        fields["details"] = [[sentence_details(*sentence) for sentence in each.sentences] for each in results]
+        fields["details"] = [[sentence_details(sentence) for sentence in each.sentences] for each in results]
     return dict(fields) if several else {name: values[0] for name, values in fields.items()}
