@@ -9,6 +9,7 @@ from sharpbeam.errors import needs_extra
 from sharpbeam.jobs.batch import TranslateBatch
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
+from sharpbeam.text.glossary import Glossary, Terms
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -24,6 +25,7 @@ def translate(
     into: str = "translation",
     workers: int | tuple[int, int] = 1,
     batch_size: int = 512,
+    glossary: Glossary | Terms | None = None,
     machine: MachineOptions | None = None,
     **options: Unpack[DecodeKeywords],
 ) -> Dataset:
@@ -32,13 +34,14 @@ def translate(
     `workers` actors load the model, each with `machine.threads` CPUs (default 1) reserved; a pair is the least and the
     most of them. An actor that dies is started again, and its batches are done again: rows are neither lost nor
     doubled, and since no answer depends on its batch they are those of one process. Models are folders that every node
-    has, or names of bundled ones. Raises OptionError for wrong options, before any work.
+    has, or names of bundled ones. `glossary` is that of `Translator.translate`. Raises
+    OptionError for wrong options, before any work.
     """
     with needs_extra("translating Ray datasets", "ray"):
         import ray.data
     machine = machine or MachineOptions(threads=1)
     DecodeOptions.of(**options)
-    arguments: dict[str, Any] = {"field": field, "into": into, "machine": machine, **options}
+    arguments: dict[str, Any] = {"field": field, "into": into, "glossary": glossary, "machine": machine, **options}
     least, most = workers if isinstance(workers, tuple) else (workers, workers)
     return dataset.map_batches(
         TranslateBatch,

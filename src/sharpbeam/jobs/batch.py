@@ -15,6 +15,7 @@ from sharpbeam.decoding.loading import ModelName
 from sharpbeam.errors import InputError, nearest
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
+from sharpbeam.text.glossary import Glossary, Terms
 
 Batch = Mapping[str, Sequence[Any]]  # columns by name, of one length: of Ray Data, Hugging Face datasets, pandas
 
@@ -31,12 +32,14 @@ class TranslateBatch:
         *,
         field: str = "text",
         into: str = "translation",
+        glossary: Glossary | Terms | None = None,
         machine: MachineOptions | None = None,
         **options: Unpack[DecodeKeywords],
     ) -> None:
-        """Nothing is loaded yet. `model`, `machine` and options are those of Translator; machine: one thread."""
+        """Nothing is loaded yet. Arguments are those of Translator and `translate`; `machine`: one thread."""
         self._model, self._field, self._into = model, field, into
         self._machine, self._options = machine or MachineOptions(threads=1), options
+        self._glossary = Glossary.of(glossary)
         self._loaded: tuple[int, Translator] | None = None  # by process
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
@@ -48,7 +51,8 @@ class TranslateBatch:
                 f"field is {self._field!r}; the batch has the columns {names}.{nearest(self._field, columns)}"
             )
         texts = ["" if text is None else text for text in columns[self._field]]
-        return columns | {self._into: [translation.text for translation in self._translator().translate(texts)]}
+        translations = self._translator().translate(texts, glossary=self._glossary)
+        return columns | {self._into: [translation.text for translation in translations]}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_loaded": None}

@@ -17,6 +17,7 @@ from sharpbeam.jobs import chunks
 from sharpbeam.jobs.batch import TranslateBatch
 from sharpbeam.jobs.records import Shard
 from sharpbeam.jobs.translate_file import translate_file
+from sharpbeam.text.glossary import read_glossary
 
 OPTIONS: dict[str, Any] = {"beam_size": 2, "max_length": 12}
 
@@ -120,6 +121,15 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
         source.write_text('{"t": "a"}\n' + line + "\n")
         with pytest.raises(InputError, match=message):
             translate_file(tiny_model, source, out, field="t", restart=True, **OPTIONS)
+
+
+def test_a_batch_has_the_terms_of_a_termbase(tiny_model: Path, tmp_path: Path) -> None:
+    terms = '<langSec xml:lang="de"><term>mike</term></langSec><langSec xml:lang="en"><term>Balo</term></langSec>'
+    (tmp_path / "terms.tbx").write_text(f'<tbx xml:lang="de"><conceptEntry>{terms}</conceptEntry></tbx>')
+    (tmp_path / "terms.tsv").write_text("mike\tBalo\n")
+    for name in ("terms.tbx", "terms.tsv"):
+        batch = TranslateBatch(tiny_model, glossary=read_glossary(tmp_path / name), **OPTIONS)
+        assert "Balo" in pickle.loads(pickle.dumps(batch))({"text": ["Na mike nodi."]})["translation"][0]
 
 
 def test_a_batch_gets_a_column_here_and_in_other_processes(tiny_model: Path, source: Path, whole: str) -> None:
