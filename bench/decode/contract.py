@@ -1,8 +1,9 @@
-"""The text contract on a test set: planted spans, capitals, titles, paragraphs, numbers, plain lines.
+"""The text contract on a test set: planted spans and faults, case, paragraphs, numbers, plain lines, confidence.
 
-`python -m bench decode.contract MODEL --text FILE`, lines of a source, a tab and its reference. Spans of 20 kinds are
-planted between words of the sources; their share that comes out byte for byte as often as it went in, and BLEU without
-them, is compared with the answers to the plain sentences. Plain lines must have the bytes of `raw`: 10,000 of them.
+`python -m bench decode.contract MODEL --text FILE`, lines of a source, a tab and its reference; for faults also
+references in other languages. Spans of 20 kinds are planted between words of the sources; their share that comes out
+byte for byte as often as it went in, and BLEU without them, is compared with the answers to the plain sentences. Plain
+lines must have the bytes of `raw`: 10,000 of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.decode.faults import confidence, faults, planted
 from bench.flags import Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
@@ -28,25 +30,9 @@ from sharpbeam.text.case import titled
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.numbers import lost_numbers
 
-SPANS = (
-    *("https://ab{0}.org/x?y={1}#z", "anna.b{0}@mail-{1}.com", "@user_{0}x{1}", "#tag{0}y{1}", "/usr/lib/x{0}/y{1}.so"),
-    *("report_{0}-{1}.pdf", "`f({0}, {1})`", "pip install pkg{0}=={1}", "v{0}.{1}.1", "AB-{0}-{1}X", "20{1}-0{0}-11"),
-    *("#{1}f{0}{1}", "{{name{0}_{1}}}", "%({0}n{1})s", "${{v{0}_{1}}}", "<{0}{1}/>", "[{0}{1}]", ":icon{0}-{1}:"),
-    *("C:\\d{0}\\e{1}.txt", "&#{0}{1};"),
-)
 PARAGRAPH = 5  # sentences
 PLAIN = 10_000  # lines
-
-
-def planted(text: str, draw: random.Random) -> tuple[str, str]:
-    """A text with a span between two of its words, and the span."""
-    span = draw.choice(SPANS).format(draw.randint(1, 9), draw.randint(10, 99))
-    words = text.split(" ")
-    place = draw.randint(1, len(words))
-    if place < len(words):
-        return " ".join([*words[:place], span, *words[place:]]), span
-    end = len(text.rstrip(".!?\"'"))
-    return f"{text[:end]} {span}{text[end:]}", span
+FAULTS = 1000
 
 
 def without(text: str, span: str) -> str:
@@ -125,25 +111,30 @@ def plain_lines(translator: Translator, texts: list[str], rounds: int) -> dict[s
 
 def main(
     model: Annotated[Path, typer.Argument(help="a model folder")],
-    text: Annotated[Path, typer.Option(help="sources, one a line; after a tab their references")],
+    text: Annotated[Path, typer.Option(help="sources; after tabs a reference, and others in wrong languages")],
     lines: Annotated[Path | None, typer.Option(help="more lines, for the plain ones")] = None,
     name: Annotated[str, typer.Option(help="what to call the model in the results")] = "",
     count: Annotated[int, typer.Option(help="planted spans")] = 5000,
     sentences: Sentences = 0,
     rounds: Rounds = 3,
+    parts: Annotated[str, typer.Option(help="some of the parts, with commas between; default: all")] = "",
+    target: Annotated[str, typer.Option(help="language of the references, which faults are not in")] = "",
 ) -> None:
     """Measure, print and record."""
     pairs = [line.split("\t") for line in islice(read_lines(text), sentences or None)]
     texts, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     more = list(read_lines(lines)) if lines else []
     translator = Translator(model, threads=1)
-    figures = {
-        "spans": spans(translator, texts, references, count),
-        "case": cases(translator, texts, references),
-        "paragraphs": paragraphs(translator, texts, references),
-        "numbers": numbers(translator, texts),
-        "plain": plain_lines(translator, [*texts, *more], rounds),
+    measures: dict[str, Callable[[], dict[str, Any]]] = {
+        "spans": lambda: spans(translator, texts, references, count),
+        "case": lambda: cases(translator, texts, references),
+        "paragraphs": lambda: paragraphs(translator, texts, references),
+        "numbers": lambda: numbers(translator, texts),
+        "plain": lambda: plain_lines(translator, [*texts, *more], rounds),
+        "faults": lambda: faults(translator, pairs, FAULTS, target),
+        "confidence": lambda: confidence(translator, texts, references),
     }
+    figures = {part: measures[part]() for part in (parts.split(",") if parts else measures)}
     options = {"model": name or model.name, "text": text.name, "sentences": len(pairs), "rounds": rounds}
     options |= {"lines": lines.name} if lines else {}
     print(json.dumps(record.write("contract", figures, threads=1, options=options)), flush=True)
