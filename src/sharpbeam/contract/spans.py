@@ -1,11 +1,12 @@
 # ruff: noqa: RUF001 (signs of many scripts)
 """Sentences with protected spans: each is in the answer byte for byte, exactly as often as in the source.
 
-A sentence is decoded twice: with stand-ins that models copy, which shows where the spans belong, and without the
-spans. The first answer is taken where the model is surer of it, as it is where a span is a part of the sentence
-("Visit https://x.y for details."). Otherwise the spans go to their places in the second one, which a footnote mark or
-an address in brackets has not disturbed. Spans whose stand-ins are not copied once each are placed by attention.
-Whatever a decoder writes, the answer has each span as often as the source: the last step appends and removes.
+A sentence is decoded twice: with stand-ins that models copy, which shows where the spans belong, and without the spans.
+The first answer is taken where the model is surer of it, as it is where a span is a part of the sentence ("Visit
+https://x.y for details."). Otherwise the spans go to their places in the second one, which a footnote mark or an
+address in brackets has not disturbed, with short words that govern them ("on x.com"). Spans whose stand-ins are not
+copied once each are placed by attention. Whatever a decoder writes, the answer has each span as often as the source:
+the last step appends and removes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
 MOST_GOVERNING = 2  # words before a span that go with it, as "in the" does
 LONG = 6  # letters of words that are none of these
 Where = Callable[[int], tuple[int, str]]  # the place of a span, and the words that are written before it
-_GOVERNED = re.compile(r"(?<!\w)[^\W\d_]{1,4}\s\Z")
+_ARTICLE = "the|an?|his|her|its|my|our|your|this|that|um|uma|os?|der|die|das|el|las?|los?|les?|il"
+_GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE})\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word that is no article
 MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
 _SIGN = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word

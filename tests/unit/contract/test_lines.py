@@ -234,3 +234,4 @@ def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
         return answer(source, masked if "X1" in source else "Leia na casa")
 
     assert line("Read on x.com in the old house", decode) == out
+    assert line("Read the x.com in the old house", decode) == "Leia x.com na casa"
