@@ -90,14 +90,12 @@ def _wrong_use(error: BaseException) -> str:
     name = getattr(error, "option_name", None)
     if name:
         from sharpbeam.options.decode import DecodeOptions, MachineOptions
-        from sharpbeam.options.schema import ABSENT, our_name, type_hints
+        from sharpbeam.options.schema import our_name, type_hints
 
         plain = name.lstrip("-").replace("-", "_")
         ours = our_name(plain, [*type_hints(DecodeOptions).values(), MachineOptions])
         if ours:
             message = f"No such option: {name}; here it is called --{ours.replace('_', '-')}"
-        elif plain in ABSENT:
-            message = f"No such option: {name}; {ABSENT[plain]}"
     end = "" if message.endswith((".", "?")) else "."
     return message and f"{message}{end} See '{context.command_path if context else 'sharpbeam'} --help'."
 

@@ -51,27 +51,22 @@ def progress_bar(
     """
     if not shown:
         yield lambda number: None
-        return
-    if not sys.stderr.isatty():
+    elif not sys.stderr.isatty():
         yield _lines(title, total, unit)
-        return
-    from rich import progress as parts
-    from rich.console import Console
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (
-        parts.TextColumn("{task.description}"),
-        parts.BarColumn(),
-        parts.TextColumn("{task.fields[text]}"),
-    )
-    whole, rate = total() if callable(total) else total, Rate(unit)
-    with parts.Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=whole, text="")
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
+        whole, rate = total() if callable(total) else total, Rate(unit)
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(title, total=whole, text="")
 
-        def advance(number: int) -> None:
-            rate.advance(number)
-            progress.update(task, advance=number, text=rate.text(whole))
+            def advance(number: int) -> None:
+                rate.advance(number)
+                progress.update(task, advance=number, text=rate.text(whole))
 
-        yield advance
+            yield advance
 
 
 def _lines(title: str, total: Total, unit: str) -> Callable[[int], None]:

@@ -15,9 +15,6 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 from sharpbeam.errors import OptionError, nearest
 
-ABSENT = {  # options of other engines without an equivalent here
-    "device_index": "a process uses the GPU that CUDA_VISIBLE_DEVICES names, so leave it out",
-}
 T = TypeVar("T")
 S = TypeVar("S", bound="Schema")
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -114,10 +111,8 @@ def changed(options: S, names: Mapping[str, Any], where: str) -> S:
 def unknown(name: str, options_types: Collection[Any], where: str = "") -> OptionError:
     """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
     fields = {field_name: field for one in options_types for field_name, field in fields_of(one).items()}
-    renamed = our_name(name, options_types)
-    if renamed or name in ABSENT:
-        answer = f"here it is called {renamed!r}" if renamed else ABSENT[name]
-        return OptionError(f"{where}unknown option {name!r}; {answer}.")
+    if renamed := our_name(name, options_types):
+        return OptionError(f"{where}unknown option {name!r}; here it is called {renamed!r}.")
     meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
     return OptionError(f"{where}unknown option {name!r}.{meant}")
 

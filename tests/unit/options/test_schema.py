@@ -94,9 +94,7 @@ def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
         build(MachineOptions, {old: 1}, "machine options")
 
 
-def test_what_other_programs_have_and_we_lack_is_explained() -> None:
-    with pytest.raises(OptionError, match="unknown option 'device_index'; a process uses the GPU"):
-        build(MachineOptions, {"device_index": 0}, "machine options")
+def test_a_value_of_another_type_is_no_choice() -> None:
     with pytest.raises(OptionError, match="compute_type is 7; it must be auto, float32"):
         MachineOptions(compute_type=7)  # type: ignore[arg-type]
 
@@ -104,7 +102,7 @@ def test_what_other_programs_have_and_we_lack_is_explained() -> None:
 def test_an_option_that_is_on_says_what_switching_it_off_does() -> None:
     groups = [*type_hints(DecodeOptions).values(), MachineOptions, DocumentOptions, ServerOptions, ScreenOptions]
     results = [field for group in groups for field in fields_of(group).values() if field.default is True]
-    assert len(results) >= 8 and all(field.metadata["off"] for field in results)
+    assert len(results) >= 6 and all(field.metadata["off"] for field in results)
 
 
 def test_every_option_is_explained_in_at_most_twenty_words() -> None:
