@@ -9,6 +9,7 @@
 namespace {
 
 #include "kernels/isa/avx2_lanes.h"
+#include "kernels/isa/codes_256.h"
 
 // vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits. So it gets |x|, and w with the sign of x:
 // 2 * 127 * 128 < 2^15, so nothing saturates. A weight is stored as w + 128, so one exclusive or, which more ports
@@ -71,6 +72,8 @@ struct Int16 {
     return add_ints(total, {_mm256_madd_epi16(w.low, x), _mm256_madd_epi16(w.high, x)});
   }
 };
+
+using Codes = CodesIn256<4>;
 
 #include "kernels/body/body.h"
 

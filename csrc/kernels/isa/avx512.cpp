@@ -8,8 +8,8 @@
 
 namespace {
 
-#include "kernels/isa/avx512_codes.h"
 #include "kernels/isa/avx512_lanes.h"
+#include "kernels/isa/codes_256.h"
 
 // Without VNNI: even and odd bytes are widened to 16 bits, multiplied and added in pairs (vpmaddwd).
 struct Int8 {
@@ -48,6 +48,8 @@ struct Int16 {
   static Inputs load_inputs(const uint8_t* p) { return broadcast(p); }
   static Ints dot(Ints total, Ints w, Ints x) { return add_ints(total, _mm512_madd_epi16(w, x)); }
 };
+
+using Codes = CodesIn256<5>;
 
 #include "kernels/body/body.h"
 

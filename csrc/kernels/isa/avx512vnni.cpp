@@ -7,9 +7,11 @@
 
 namespace {
 
-#include "kernels/isa/avx512_codes.h"
 #include "kernels/isa/avx512_lanes.h"
 #include "kernels/isa/avx512vnni_lanes.h"
+#include "kernels/isa/codes_256.h"
+
+using Codes = CodesIn256<5>;
 
 #include "kernels/body/body.h"
 

@@ -9,6 +9,7 @@
 namespace {
 
 #include "kernels/isa/avx2_lanes.h"
+#include "kernels/isa/codes_256.h"
 
 // In assembly for the reason that avx512vnni.cpp gives.
 struct Integers {
@@ -40,6 +41,8 @@ struct Int16 : Integers {
     return total;
   }
 };
+
+using Codes = CodesIn256<4>;
 
 #include "kernels/body/body.h"
 

@@ -1,10 +1,10 @@
-// Look-ups of 4-bit codes: the part that avx512.cpp and avx512vnni.cpp share, as avx512_lanes.h.
-
-// In 256 bits, which have twice as many shuffles a cycle on some processors.
-struct Codes {
+// Look-ups of 4-bit codes in 256 bits, for up to kMost rows at a time: the part that the AVX2 tables share with those
+// of AVX-512, as some processors have twice as many shuffles of 256 bits a cycle. Included as avx2_lanes.h is.
+template <int kMost>
+struct CodesIn256 {
   static constexpr bool kByToken = false;
   using Bytes = __m256i;
-  static constexpr int kBytes = 32, kRows = 5;
+  static constexpr int kBytes = 32, kRows = kMost;
   static Bytes load(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static Bytes zero() { return _mm256_setzero_si256(); }
   static Bytes low(Bytes x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
