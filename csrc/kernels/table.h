@@ -164,10 +164,10 @@ struct Kernels {
   // The same of the elements of `panels` panels of kPanel, panel[0] first: x[kPanel * panel[0]] and so on.
   int64_t (*find_in_panels)(const float* x, const float* a, const float* b, float by_a, float by_b, float bar,
                             const int32_t* panel, int64_t panels, int32_t* found);
-  // y[i] = bias[t] + sum over k of x[k] * weight[t][k], t = token[i], from a row-major `weight` [.., dim]: the bits of
-  // `gemm`.
-  void (*gather_dot)(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
-                     int64_t dim, float* y);
+  // y[r][i] = bias[t] + sum over k of x[r][k] * weight[t][k], t = token[i], from a row-major `weight` [.., dim] and `x`
+  // [rows, dim]: the bits of `gemm`.
+  void (*gather_dot)(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
+                     int64_t count, int64_t dim, float* y, int64_t y_stride);
 
   // ---- ranking
 

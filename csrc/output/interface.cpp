@@ -9,6 +9,7 @@ class RowRun final : public LayerRun {
   int64_t dim() const override { return layer_.dim(); }
   int64_t vocab() const override { return layer_.vocab(); }
   bool estimates() const override { return layer_.estimates(); }
+  bool rough() const override { return layer_.rough(); }
 
  private:
   void enter(const LayerRequest&) override {}

@@ -65,8 +65,10 @@ class LayerRun {
   virtual ~LayerRun() = default;
   virtual int64_t dim() const = 0;    // D
   virtual int64_t vocab() const = 0;  // V
-  // Whether normalizers are estimates with a stated error, and exact_totals are to be had.
+  // Whether normalizers are estimates with a stated error, and exact_totals are to be had; and whether such errors are
+  // too large for searches that do not ask where they matter.
   virtual bool estimates() const { return false; }
+  virtual bool rough() const { return false; }
 
   // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
   // already, or is not.
@@ -117,7 +119,7 @@ class OutputLayer {
 };
 
 // An output layer that looks at hidden vectors alone. Any number of threads may use one at a time: each has its own
-// scratch. topk, log_prob, estimates and exact_totals are those of LayerRun.
+// scratch. topk, log_prob, estimates, rough and exact_totals are those of LayerRun.
 class RowLayer : public OutputLayer {
  public:
   // Multiply-adds that a row takes, about: a caller decides by it whether other threads may run meanwhile.
@@ -126,6 +128,7 @@ class RowLayer : public OutputLayer {
   virtual void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const = 0;
   virtual void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const = 0;
   virtual bool estimates() const { return false; }
+  virtual bool rough() const { return false; }
   virtual void exact_totals(const LayerRows&, float*) const {}
 
   // The layer with exact logits instead of log probabilities (CUBE eq. 12); null if it cannot leave its normalizer

@@ -8,10 +8,18 @@
 #include <string>
 #include <utility>
 
+#include "core/team.h"
+#include "linear/panels.h"
+#include "output/scratch.h"
+
 namespace sharpbeam {
 namespace {
 
 constexpr float kLargest = 1e12f;
+
+struct Scratch {
+  Buffer logits;
+};
 
 // By blocks, in which the compiler can look at several values at a time.
 void check_values(const float* x, int64_t n, const char* name) {
@@ -75,25 +83,31 @@ double OutputMatrix::norm(const float* x) const {
 }
 
 void OutputMatrix::logits(const float* hidden, const int32_t* tokens, int64_t count, float* out) const {
-  if (file_) return logits_from_file(hidden, tokens, count, out);
-  table_->gather_dot(weight_.get(), bias_.get(), hidden, tokens, count, dim_, out);
+  logits_of_rows(hidden, 1, tokens, count, out, count);
 }
 
-void OutputMatrix::logits_from_file(const float* hidden, const int32_t* tokens, int64_t count, float* out) const {
-  thread_local Buffer rows;
-  rows.reserve(kLanes * dim_);
-  float bias[kLanes];  // of the tokens in `rows`
+void OutputMatrix::logits_of_rows(const float* hidden, int64_t rows, const int32_t* tokens, int64_t count, float* out,
+                                  int64_t stride) const {
+  if (file_) return logits_from_file(hidden, rows, tokens, count, out, stride);
+  table_->gather_dot(weight_.get(), bias_.get(), hidden, rows, tokens, count, dim_, out, stride);
+}
+
+void OutputMatrix::logits_from_file(const float* hidden, int64_t rows, const int32_t* tokens, int64_t count, float* out,
+                                    int64_t stride) const {
+  thread_local Buffer buffer;
+  buffer.reserve(kLanes * dim_);
+  float bias[kLanes];  // of the tokens in `buffer`
   int32_t place[kLanes];
   std::iota(place, place + kLanes, 0);
   for (int64_t first = 0; first < count; first += kLanes) {
     const int64_t some = std::min<int64_t>(kLanes, count - first);
     for (int64_t i = 0; i < some; ++i) {
       const int64_t token = tokens[first + i];
-      float* to = rows.get() + i * dim_;
+      float* to = buffer.get() + i * dim_;
       if (!file_.read(token, to)) std::copy_n(row(token), dim_, to);
       bias[i] = bias_.get()[token];
     }
-    table_->gather_dot(rows.get(), bias, hidden, place, some, dim_, out + first);
+    table_->gather_dot(buffer.get(), bias, hidden, rows, place, some, dim_, out + first, stride);
   }
 }
 
@@ -114,6 +128,21 @@ void OutputMatrix::logit_of_each(const float* hidden, const int32_t* token, int6
 float OutputMatrix::log_total(const float* hidden, float* out) const {
   all_logits(hidden, out);
   return table_->log_sum_exp(out, vocab_);
+}
+
+void OutputMatrix::log_totals(const float* hidden, int64_t rows, float* total) const {
+  for_each_block(rows, vocab_, [&](int64_t first, int64_t count) {
+    float* all = reserved(thread_scratch<Scratch>().logits, count * vocab_);
+    parallel_panels(vocab_, dim_ * static_cast<int64_t>(sizeof(float)), count, [&](int64_t from, int64_t columns) {
+      int32_t token[kPanel];
+      for (int64_t at = from; at < from + columns; at += kPanel) {
+        const int64_t some = std::min<int64_t>(kPanel, from + columns - at);
+        std::iota(token, token + some, static_cast<int32_t>(at));
+        logits_of_rows(hidden + first * dim_, count, token, some, all + at, vocab_);
+      }
+    });
+    parallel_for(count, [&](int64_t r) { total[first + r] = table_->log_sum_exp(all + r * vocab_, vocab_); });
+  });
 }
 
 float OutputMatrix::rank_all(const float* hidden, bool normalize, int64_t k, float* all, float* log_prob,

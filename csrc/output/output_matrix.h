@@ -56,12 +56,18 @@ class OutputMatrix {
 
   // Log-sum-exp of the exact logits, which are written to `logits` [vocab].
   float log_total(const float* hidden, float* logits) const;
+  // The same of each hidden vector [rows, dim], into `total` [rows]; weights are read once for many of them.
+  void log_totals(const float* hidden, int64_t rows, float* total) const;
   // The answer of ExactLayer for one hidden vector, with or without a normalizer; returns log_total, or 0 without.
   float rank_all(const float* hidden, bool normalize, int64_t k, float* logits, float* log_prob, int32_t* token) const;
 
  private:
   void check_row(int64_t token) const;
-  void logits_from_file(const float* hidden, const int32_t* tokens, int64_t count, float* out) const;
+  // The logits of `tokens` of each hidden vector [rows, dim], `stride` apart.
+  void logits_of_rows(const float* hidden, int64_t rows, const int32_t* tokens, int64_t count, float* out,
+                      int64_t stride) const;
+  void logits_from_file(const float* hidden, int64_t rows, const int32_t* tokens, int64_t count, float* out,
+                        int64_t stride) const;
 
   Array weight_;
   FileRows file_;  // of a large matrix

@@ -92,12 +92,9 @@ struct PreviewLayer::Row {
   int32_t seed_token[kMostSeeds];
 };
 
-PreviewLayer::PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const PreviewView& view,
+PreviewLayer::PreviewLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const PreviewView& view,
                            const PreviewNormalizer& normalizer, const Kernels& table)
-    : matrix_(weight, bias.get(), vocab, dim, table),
-      deviations_(view.deviations),
-      normalizer_(normalizer),
-      exact_(std::move(weight), std::move(bias), vocab, dim, table, true) {
+    : matrix_(std::move(weight), bias, vocab, dim, table), deviations_(view.deviations), normalizer_(normalizer) {
   check(view, dim);
   basis_ = Float32Matrix(view.basis, dim, dim, dim, view.shift);
   center_.assign(view.center, view.center + dim);

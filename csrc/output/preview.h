@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "linear/float32_matrix.h"
-#include "output/exact.h"
 #include "output/interface.h"
 #include "output/output_matrix.h"
 
@@ -62,17 +61,18 @@ struct PreviewCounts {
 
 class PreviewLayer final : public NormalizingLayer {
  public:
-  // `weight` [vocab, dim] and `bias` [vocab] are shared, and must not change; the view is copied. Throws
+  // `weight` [vocab, dim] is shared, and must not change; `bias` [vocab] and the view are copied. Throws
   // std::invalid_argument as OutputMatrix does, and for a view that is not as its comments say.
-  PreviewLayer(Array weight, Array bias, int64_t vocab, int64_t dim, const PreviewView& view,
+  PreviewLayer(Array weight, const float* bias, int64_t vocab, int64_t dim, const PreviewView& view,
                const PreviewNormalizer& normalizer, const Kernels& table);
 
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
   int64_t row_cost() const override { return panels_ * kPanel * groups_; }
   bool estimates() const override { return true; }
+  bool rough() const override { return true; }
   void exact_totals(const LayerRows& rows, float* total) const override {
-    exact_.totals(rows.hidden, rows.rows, total);
+    matrix_.log_totals(rows.hidden, rows.rows, total);
   }
 
   void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const override {
@@ -123,7 +123,6 @@ class PreviewLayer final : public NormalizingLayer {
   Buffer most_deviation_, most_rounding_;  // the largest of each panel
   float deviations_;
   PreviewNormalizer normalizer_;
-  ExactLayer exact_;
 };
 
 }  // namespace sharpbeam

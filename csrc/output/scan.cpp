@@ -24,12 +24,14 @@ ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim
       most_norm_(panels_of(vocab)),
       lost_(panels_of(vocab) * kPanel),
       most_lost_(panels_of(vocab)),
+      mean_(static_cast<size_t>(dim), 0.0),
       trust_(trust) {
   std::fill(norm_.get() + vocab, norm_.get() + panels_of(vocab) * kPanel, 0.0f);
   std::fill(lost_.get() + vocab, lost_.get() + panels_of(vocab) * kPanel, 0.0f);
   matrix_.read([&](int64_t token) {
     lost_.get()[token] = widened(int8_.set_row(token, matrix_.row(token)));
     norm_.get()[token] = norm_of(matrix_, token);
+    for (size_t k = 0; k < mean_.size(); ++k) mean_[k] += matrix_.row(token)[k] / static_cast<double>(vocab);
   });
   table.panel_maxima(norm_.get(), panels_of(vocab), most_norm_.get());
   table.panel_maxima(lost_.get(), panels_of(vocab), most_lost_.get());
@@ -37,6 +39,12 @@ ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim
 
 Bound ScanLayer::bound_of(const Int8Hidden& row) const {
   return {norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost};
+}
+
+double ScanLayer::mean_error(const float* hidden, const int8_t* int8, float scale) const {
+  double sum = 0.0;
+  for (size_t k = 0; k < mean_.size(); ++k) sum += (static_cast<double>(scale) * int8[k] - hidden[k]) * mean_[k];
+  return sum;
 }
 
 template <typename Visit>
@@ -48,17 +56,19 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
     float* logits = reserved(own.logits, count * stride);
     int8_t* int8 = reserved_int8(own.int8, count * width);
     Int8Hidden row[kRowsAtOnce];
+    double mean[kRowsAtOnce];
     float scale[kRowsAtOnce];
     for (int64_t r = 0; r < count; ++r) {
       row[r] = quantize_hidden(table, rows.hidden + (first + r) * dim(), dim(), width, trust_, int8 + r * width);
       scale[r] = row[r].scale;
+      mean[r] = mean_error(rows.hidden + (first + r) * dim(), int8 + r * width, scale[r]);
     }
     int8_.matmul(table, matrix_.bias(), int8, width, scale, logits, stride, count);
     parallel_for(count, [&](int64_t r) {
       CandidateScratch& candidates = thread_scratch<Scratch>().candidates;  // of the thread that takes the row
       candidates.reserve(vocab());
       std::fill(logits + r * stride + vocab(), logits + (r + 1) * stride, kNever);
-      visit(first + r, row[r], bound_of(row[r]), logits + r * stride, candidates);
+      visit(first + r, row[r], mean[r], logits + r * stride, candidates);
     });
   });
 }
@@ -66,39 +76,42 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
 void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
                      int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(rows,
-               [&](int64_t index, const Int8Hidden& row, const Bound& bound, float* logits, CandidateScratch& scratch) {
-                 const float* hidden = rows.hidden + index * dim();
-                 float* to = log_prob + index * k;
-                 int32_t* tokens = token + index * k;
-                 float log_total = 0.0f;
-                 int64_t exact = vocab();
-                 if (row.sound) {
-                   Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
-                   if (normalize) log_total = candidates.log_total();
-                   exact = candidates.best(log_total, to, tokens);
-                   // The normalizer may be a little below the best logit, but no token is likelier than 1.
-                   for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
-                 } else {
-                   log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
-                 }
-                 rows.note(index, log_total, 0.0f);
-                 if (total != nullptr) total[index] = log_total;
-                 if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
-               });
+  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
+    const float* hidden = rows.hidden + index * dim();
+    const Bound bound = bound_of(row);
+    float* to = log_prob + index * k;
+    int32_t* tokens = token + index * k;
+    float log_total = 0.0f, error = 0.0f;
+    int64_t exact = vocab();
+    if (row.sound) {
+      Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
+      if (normalize) log_total = candidates.log_total(mean, error);
+      exact = candidates.best(log_total, to, tokens);
+      // The normalizer may be a little below the best logit, but no token is likelier than 1.
+      for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
+    } else {
+      log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
+    }
+    rows.note(index, log_total, error);
+    if (total != nullptr) total[index] = log_total;
+    if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
+  });
 }
 
 void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   if (!normalize) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
-  for_each_row(
-      rows, [&](int64_t index, const Int8Hidden& row, const Bound& bound, float* logits, CandidateScratch& scratch) {
-        const float* hidden = rows.hidden + index * dim();
-        const float total = row.sound ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total()
-                                      : matrix_.log_total(hidden, logits);
-        matrix_.logits(hidden, token + index, 1, log_prob + index);
-        log_prob[index] = std::min(log_prob[index] - total, 0.0f);
-      });
+  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
+    const float* hidden = rows.hidden + index * dim();
+    const Bound bound = bound_of(row);
+    float error = 0.0f;
+    const float total = row.sound
+                            ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total(mean, error)
+                            : matrix_.log_total(hidden, logits);
+    rows.note(index, total, error);
+    matrix_.logits(hidden, token + index, 1, log_prob + index);
+    log_prob[index] = std::min(log_prob[index] - total, 0.0f);
+  });
 }
 
 }  // namespace sharpbeam

@@ -1,9 +1,10 @@
 // The int8 scan: approximate logits of all tokens in one pass over their int8 rows, then exact ones of every token that
-// could be among the k best. The k best are the exact layer's, proven; the normalizer is approximate.
-// csrc/output/int8_bounds.h has the proof.
+// could be among the k best. The k best are the exact layer's, proven; the normalizer is an estimate, which states its
+// error (candidates.h). csrc/output/int8_bounds.h has the proof.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "linear/int8_matrix.h"
 #include "output/candidates.h"
@@ -22,6 +23,10 @@ class ScanLayer final : public NormalizingLayer {
 
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
+  bool estimates() const override { return true; }
+  void exact_totals(const LayerRows& rows, float* total) const override {
+    matrix_.log_totals(rows.hidden, rows.rows, total);
+  }
 
   // log_prob = logit - total, at most 0, where total is the log-sum-exp of the int8 logits with the kRefined largest
   // replaced by exact ones; or of exact ones alone, where int8 is too coarse for the row (candidates.h).
@@ -40,13 +45,16 @@ class ScanLayer final : public NormalizingLayer {
 
  private:
   Bound bound_of(const Int8Hidden& row) const;
+  // The mean over all tokens of what the int8 form of a hidden vector adds to logits.
+  double mean_error(const float* hidden, const int8_t* int8, float scale) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
 
   OutputMatrix matrix_;
   Int8Matrix int8_;
-  Buffer norm_, most_norm_;  // a of each token, and the largest of each panel
-  Buffer lost_, most_lost_;  // c of each token, and the largest of each panel
+  Buffer norm_, most_norm_;   // a of each token, and the largest of each panel
+  Buffer lost_, most_lost_;   // c of each token, and the largest of each panel
+  std::vector<double> mean_;  // [dim] of all rows
   float trust_;
 };
 

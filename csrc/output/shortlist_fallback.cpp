@@ -177,7 +177,7 @@ void ShortlistFallbackLayer::Run::find_log_prob(const LayerRows& rows, const int
   for_each_row(rows, [&](int64_t r, TokenSet, const float*) {
     const float total = row_[static_cast<size_t>(r)].total;
     if (std::isnan(total)) return falling_.push_back(static_cast<int32_t>(r));
-    table().gather_dot(own.weight(), own.bias(), rows.hidden + r * dim(), token + r, 1, dim(), log_prob + r);
+    table().gather_dot(own.weight(), own.bias(), rows.hidden + r * dim(), 1, token + r, 1, dim(), log_prob + r, 1);
     log_prob[r] = std::min(log_prob[r] - total, 0.0f);
   });
   if (falling_.empty()) return;

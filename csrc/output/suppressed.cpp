@@ -18,6 +18,7 @@ class SuppressedRun final : public LayerRun {
   int64_t dim() const override { return run_->dim(); }
   int64_t vocab() const override { return run_->vocab(); }
   bool estimates() const override { return run_->estimates(); }
+  bool rough() const override { return run_->rough(); }
 
  private:
   void enter(const LayerRequest& request) override { run_->admit(request); }

@@ -53,6 +53,7 @@ class PythonForward : public Forward {
   }
 
   bool estimates() const override { return layer_ != nullptr; }
+  bool rough() const override { return layer_ != nullptr && layer_->rough(); }
   void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override {
     layer_->exact_totals({hidden, rows, request}, total);
   }

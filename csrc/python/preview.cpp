@@ -30,7 +30,7 @@ void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Flo
                          checked<float>(offset, "offset", {arrays.vocab}),
                          checked<float>(deviation, "deviation", {arrays.vocab}),
                          deviations};
-  new (self) PreviewLayer(arrays.weight, arrays.bias, arrays.vocab, arrays.dim, view, {depth, near, far, spread},
+  new (self) PreviewLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {depth, near, far, spread},
                           table_named(isa));
 }
 

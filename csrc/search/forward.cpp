@@ -20,7 +20,7 @@ int64_t Forward::settle(const float* hidden, const int32_t* request, int64_t row
 
 int64_t Forward::exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                             float* log_prob, int32_t* token) {
-  if (!estimates()) {
+  if (!rough()) {
     topk(hidden, request, rows, k, beam, nullptr, log_prob, token);
     return 0;
   }
@@ -40,7 +40,7 @@ int64_t Forward::topk_and_totals(const float* hidden, const int32_t* request, in
 
 int64_t Forward::exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                                 float* found_log_prob) {
-  if (!estimates()) {
+  if (!rough()) {
     log_prob(hidden, request, rows, token, nullptr, found_log_prob);
     return 0;
   }

@@ -38,8 +38,9 @@ class Forward {
   // new states in `states` [rows].
   virtual const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                             int32_t* states) = 0;
-  // Whether normalizers are estimates: LayerRun.
+  // Whether normalizers are estimates, and rough ones: LayerRun.
   virtual bool estimates() const { return false; }
+  virtual bool rough() const { return false; }
   // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k]. Where
   // `beam` is not null, those that it can use are enough. `estimates` is null unless normalizers are some.
   virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
@@ -49,7 +50,8 @@ class Forward {
                         const Estimates* estimates, float* log_prob) = 0;
   // The exact normalizers [rows], where they are estimates.
   virtual void exact_totals(const float*, const int32_t*, int64_t, float*) {}
-  // topk and log_prob with exact normalizers; return how many rows took a sum for it, since theirs was an estimate.
+  // topk and log_prob with exact normalizers; return how many rows took a sum for it, since theirs was a rough
+  // estimate.
   int64_t exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                      float* log_prob, int32_t* token);
   // topk with exact normalizers, which are put into `total` [rows] where the layer has them, else 0.

@@ -19,6 +19,7 @@ class NativeForward : public Forward {
   const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                     int32_t* states) override;
   bool estimates() const override { return layer_->estimates(); }
+  bool rough() const override { return layer_->rough(); }
   void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
             const Estimates* estimates, float* log_prob, int32_t* token) override;
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,

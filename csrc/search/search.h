@@ -82,7 +82,7 @@ class Search {
   // Whether only candidates that `beam` can use matter to this step.
   virtual bool narrows(const RowView&, BeamView&) const { return false; }
   // Whether it asks for exact scores where a decision needs them. Others take exact ones of all rows where the output
-  // layer estimates.
+  // layer's estimates are rough.
   virtual bool settles() const { return false; }
   // Chooses among candidates_ what lives on and what is finished.
   virtual void advance(const RowView& rows) = 0;

@@ -28,6 +28,7 @@ struct EstimatingForward : Forward {
   EstimatingForward(Off how, float share) : off(how), stated(share) {}
   int64_t dim() const override { return 1; }
   bool estimates() const override { return off != Off::kNowhere; }
+  bool rough() const override { return estimates(); }
 
   const float* step(const int32_t*, const int32_t* state, const int32_t* token, int64_t rows,
                     int32_t* states) override {

@@ -107,17 +107,22 @@ void check_log_sum_exp(const Kernels& table) {
 void check_selected_rows_and_quantization(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 40; ++dim) {
-    const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40);
-    Guarded<float> weight(vocab * dim), bias(vocab), x(dim), wanted(count), got(count);
+    const int64_t vocab = draw_size(1, 30), count = draw_size(0, 40), rows = draw_size(1, 9), stride = count + 3;
+    Guarded<float> weight(vocab * dim), bias(vocab), x(rows * dim), wanted(count), got((rows - 1) * stride + count);
     Guarded<int32_t> token(count);
     fill(weight, 1.0f), fill(bias, 1.0f), fill(x, 1.0f);
     for (int64_t i = 0; i < count; ++i) {
       token[i] = static_cast<int32_t>(draw_size(0, vocab - 1));
-      wanted[i] = bias[token[i]];
-      for (int64_t k = 0; k < dim; ++k) wanted[i] = sharpbeam::fused(x[k], weight[token[i] * dim + k], wanted[i]);
     }
-    table.gather_dot(weight.get(), bias.get(), x.get(), token.get(), count, dim, got.get());
-    CHECK(same(got.get(), wanted.get(), count), table.name, dim);
+    table.gather_dot(weight.get(), bias.get(), x.get(), rows, token.get(), count, dim, got.get(), stride);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < count; ++i) {
+        wanted[i] = bias[token[i]];
+        for (int64_t k = 0; k < dim; ++k)
+          wanted[i] = sharpbeam::fused(x[r * dim + k], weight[token[i] * dim + k], wanted[i]);
+      }
+      CHECK(same(got.get() + r * stride, wanted.get(), count), table.name, dim);
+    }
 
     Guarded<int8_t> a(dim), b(dim);
     const float size = scalar.quantize_int8(x.get(), dim, a.get());

@@ -30,10 +30,12 @@ int64_t find_in_panels_kernel(const float* x, const float* a, const float* b, fl
   return count;
 }
 
-// The logits of up to 16 tokens, one to a lane: the latency of a chain of fma is the cost, so 16 chains take no longer
-// than one. Weights are transposed in registers, 4 x 4; lanes from `count` on repeat the first token.
+// The logits of up to 16 tokens, one to a lane, for kRows vectors: the latency of a chain of fma is the cost, so 16
+// chains take no longer than one. Weights are transposed in registers, 4 x 4, once for all vectors; lanes from `count`
+// on repeat the first token.
+template <int kRows>
 inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
-                       int64_t dim, float* y) {
+                       int64_t dim, float* y, int64_t y_stride) {
   const float* row[kLanes];
   float column[kLanes];
   for (int c = 0; c < kLanes; ++c) {
@@ -41,7 +43,8 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
     row[c] = weight + t * dim;
     column[c] = bias[t];
   }
-  Vec total = load(column);
+  Vec total[kRows];
+  for (int r = 0; r < kRows; ++r) total[r] = load(column);
   int64_t k = 0;
   for (; k + 4 <= dim; k += 4) {
     Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
@@ -49,18 +52,28 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
     for (int c = 0; c < 4; ++c) part[c] = load_fours(row[c] + k, row[4 + c] + k, row[8 + c] + k, row[12 + c] + k);
     transpose_fours(part);
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) total = fma(set(x[k + c]), part[c], total);
+    for (int c = 0; c < 4; ++c) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) total[r] = fma(set(x[r * dim + k + c]), part[c], total[r]);
+    }
   }
   for (; k < dim; ++k) {
     for (int c = 0; c < kLanes; ++c) column[c] = row[c][k];
-    total = fma(set(x[k]), load(column), total);
+    for (int r = 0; r < kRows; ++r) total[r] = fma(set(x[r * dim + k]), load(column), total[r]);
   }
-  store_part(y, count, total);
+  for (int r = 0; r < kRows; ++r) store_part(y + r * y_stride, count, total[r]);
 }
 
-void gather_dot_kernel(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
-                       int64_t dim, float* y) {
+void gather_dot_kernel(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
+                       int64_t count, int64_t dim, float* y, int64_t y_stride) {
+  constexpr int kMost = kBlockRows > 3 ? 4 : 2;
   for (int64_t i = 0; i < count; i += kLanes) {
-    rows_block(weight, bias, x, token + i, count - i < kLanes ? count - i : kLanes, dim, y + i);
+    const int64_t some = count - i < kLanes ? count - i : kLanes;
+    int64_t r = 0;
+    for (; r + kMost <= rows; r += kMost) {
+      rows_block<kMost>(weight, bias, x + r * dim, token + i, some, dim, y + r * y_stride + i, y_stride);
+    }
+    for (; r < rows; ++r)
+      rows_block<1>(weight, bias, x + r * dim, token + i, some, dim, y + r * y_stride + i, y_stride);
   }
 }

@@ -12,8 +12,9 @@ class ScanLayer(NativeNormalizing[_core.ScanLayer]):
     """Int8 logits of all tokens, then exact ones of every token that could be among the k best.
 
     Tokens and their logits are those of `ExactLayer`, for every hidden vector; csrc/output/int8_bounds.h has the proof.
-    The normalizer is approximate: it takes exact logits of the 16 best tokens, int8 ones of the others; or the exact
-    sum where those 16 show that int8 is too coarse for the row, as with outlier columns.
+    The normalizer is an estimate with a stated error: it takes exact logits of the 16 best tokens, int8 ones of the
+    others; or the exact sum where those 16 show that int8 is too coarse for the row, as with outlier columns. Beam
+    search computes the exact one where the error could change a decision.
     """
 
     @classmethod

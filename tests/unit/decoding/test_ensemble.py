@@ -102,7 +102,12 @@ def test_the_truths_hold(some: tuple[Path, ...], sentences: list[str], output_la
     again = [(s, h) for s, h in ended if translator.loaded.target.encode(h.text) == [*_ids(translator, h.tokens)]]
     assert len(again) > 5
     scored = translator.score([s for s, _ in again], [h.text for _, h in again], output_layer=output_layer)
-    assert [a.token_scores for a in scored] == [h.token_scores for _, h in again]
+    for own, (_, searched) in zip(scored, again, strict=True):
+        if output_layer == "exact":
+            assert own.token_scores == searched.token_scores
+        assert own.token_scores == pytest.approx(
+            searched.token_scores, abs=1e-2
+        )  # beams take some exact sums of a scan
 
 
 def _ids(translator: Translator, pieces: Sequence[str]) -> list[int]:

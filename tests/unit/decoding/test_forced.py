@@ -83,7 +83,11 @@ def test_search_score_is_forced_score(folder: Path, sentences: list[str], comput
             for rank in range(2):
                 searched = {i: hypotheses[rank] for i, hypotheses in results.items()}
                 scores = {i: h.token_log_probs for i, h in searched.items()}
-                assert forced(translator, searched, texts, choices) == scores
+                again = forced(translator, searched, texts, choices)
+                if output_layer == "exact":
+                    assert again == scores
+                for i, own in scores.items():  # beams take exact sums for some rows of a scan
+                    assert again[i] == pytest.approx(own, abs=1e-2)
                 if rank == 0 and not shortcuts:
                     answers.append(scores)
                 if rank == 0 and compute_type != "float32":  # another type of product gives other scores
