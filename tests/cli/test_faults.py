@@ -75,7 +75,7 @@ def test_empty_folder_is_no_model(call: Run, text: Path, tmp_path: Path) -> None
 def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "marian"}')
     call("translate", tmp_path, text).refused(1, "format_version is None", "another program, convert it first")
-    call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "sharpbeam convert")
+    call("translate", "owner/model", text).refused(1, "there is no model 'owner/model'", "hf:owner/model")
     file = tmp_path / "model.npz"
     file.write_bytes(b"PK")
     call("translate", file, text).refused(1, f"the model {file} is a file", "another program, convert it first")
