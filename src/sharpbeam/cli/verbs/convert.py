@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -23,7 +23,7 @@ def convert(
     ] = None,
     target_spm: Annotated[Path | None, typer.Option(help="The same of the target; default: the source's.")] = None,
     quantization: Annotated[
-        Any,
+        str,
         typer.Option(metavar="auto|int8|float32", help="How matrices are stored; auto: as the model has them."),
     ] = "auto",
     overwrite: Annotated[
@@ -60,7 +60,7 @@ def convert(
     from sharpbeam.fit.preview.job import worth_fitting
 
     files = {"source_spm": source_spm, "target_spm": target_spm}
-    written = convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
+    written = convert_model(origin, to, quantization=cast(Any, quantization), overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)
