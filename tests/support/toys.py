@@ -11,8 +11,10 @@ import numpy as np
 from sharpbeam import MachineOptions
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.session import Session
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Decoding
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.search.interface import Search
 from sharpbeam.types import Floats, Footprint, Ids, Request, Rows, StepResult, TopK
@@ -160,6 +162,21 @@ def toy_loaded(model: ToyModel, layer: ToyLayer, threads: int = 1, row: int = 0)
 def toy_texts(requests: Iterable[Request]) -> list[str]:
     """The sources of requests, without eos, as texts; one with nothing else is an empty text."""
     return [" ".join(map(str, request.source[:-1].tolist())) for request in requests]
+
+
+SESSION = {"beam_size": 3, "num_hypotheses": 2, "max_length": 8}
+
+
+def toy_session(seed: int = 1, threads: int = 1, layer: type[ToyLayer] = ToyLayer, **options: Any) -> Session[Any]:
+    """A session of a toy."""
+    model = ToyModel(seed, eos_bias=1.0)
+    loaded = toy_loaded(model, layer(*model.output()), threads)
+    return Session(loaded, DecodeOptions.of(**{"schedule": "stream", "refill_at": 0.9, **SESSION, **options}))
+
+
+def texts_of(count: int, seed: int = 1) -> list[str]:
+    """Texts for a toy, none of them empty."""
+    return [text for text in toy_texts(toy_requests(2 * count, seed)) if text][:count]
 
 
 class GivenScores:
