@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sharpbeam.cli.help import Verb
+from sharpbeam.cli.help import Program, Verb
 
 GROUPS = {  # the files of `verbs`, each with a function of its name
     "Use a model": ("translate", "generate", "score"),
@@ -20,6 +20,7 @@ GROUPS = {  # the files of `verbs`, each with a function of its name
 
 app = typer.Typer(
     name="sharpbeam",
+    cls=Program,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""The verbs: help on 80 columns with a panel for each group of options."""
+"""The program and its verbs: help on 80 columns with a panel for each group of options, and what replaced old verbs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,27 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+REPLACED = {  # verbs of older versions: what to write now
+    "translate-document": "translate MODEL DOCUMENT --output FILE",
+    "fit-preview": "fit preview MODEL",
+    "fit-screen": "fit screen MODEL",
+    "fit-shortlist": "fit shortlist MODEL",
+    "fit-net": "fit shortlist MODEL --text FILE --fidelity 0.999",
+    "report": "tune MODEL --text FILE",
+    "compare": "tune MODEL --text FILE",
+}
+
+
+class Program(typer.core.TyperGroup):
+    """The program; a verb of an older version is answered with its successor."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb that a command line begins with."""
+        if args[0] in REPLACED and args[0] not in self.commands:
+            ctx.fail(f"No such command '{args[0]}'; write: sharpbeam {REPLACED[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
 
 class Verb(typer.core.TyperCommand):

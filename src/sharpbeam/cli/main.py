@@ -84,7 +84,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
 
 
 def _wrong_use(error: BaseException) -> str:
-    """The message of Click, and where help is; a flag of another program is told its name here."""
+    """The message of Click, and where help is; a flag of an older version or another program is told its name here."""
     context = getattr(error, "ctx", None)
     message: str = error.format_message()  # type: ignore[attr-defined]
     name = getattr(error, "option_name", None)

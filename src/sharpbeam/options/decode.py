@@ -90,6 +90,12 @@ def _output_layers() -> Mapping[str, str]:
     return {"auto": "the choice of `sharpbeam tune`, else preview or scan, the one measured to be faster", **layers}
 
 
+def _old_layers() -> Mapping[str, str]:
+    """Names of earlier releases, and what to use now."""
+    names: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").OLD_NAMES
+    return names
+
+
 @dataclass(frozen=True)
 class OutputLayerOptions(Schema):
     """The output layer: how the next tokens are found."""
@@ -98,6 +104,8 @@ class OutputLayerOptions(Schema):
         "auto",
         f"how next tokens are found: {', '.join(_output_layers())}",
         choices=_output_layers,
+        other_names=("projection",),  # vocabulary: an old name
+        replaced=_old_layers(),
     )
     fidelity: float | None = advanced_option(
         None,
@@ -113,6 +121,7 @@ class OutputLayerOptions(Schema):
         True,
         "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
         off="take logits for log probabilities, without a softmax: only for models trained with self_normalization",
+        other_names=("normalise",),  # vocabulary: an old name
     )
 
 

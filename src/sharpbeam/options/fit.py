@@ -39,6 +39,7 @@ class ScreenOptions(Schema):
         True,
         "the tokens of a vector count a little in the four next clusters, too",
         off="make each set of its own members' tokens only, as published",
+        other_names=("neighbours",),
     )
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1

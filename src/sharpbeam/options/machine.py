@@ -54,6 +54,10 @@ class MachineOptions(Schema):
         "weights and matmuls: int8 (default unless `tune` or `convert` measured otherwise), int16, float32; on a "
         "GPU float16, bfloat16",
         internal=("blas",),
+        replaced={
+            "default": "auto",
+            **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8"),
+        },
     )
     exact: bool = option(
         False,
@@ -64,10 +68,12 @@ class MachineOptions(Schema):
         "GRU models: compute the decoder's first input in advance for this many frequent tokens, a few kilobytes each",
         ge=0,
         le=MOST_EMBEDDINGS,
+        other_names=("word_products",),
     )
     precomputed_attention: bool = advanced_option(
         False,
         "GRU models: compute once per source token what attention reads; pays for short sentences",
+        other_names=("source_products",),
     )
     merge_states: bool = advanced_option(
         True,

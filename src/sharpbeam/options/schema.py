@@ -33,18 +33,21 @@ def option(
     advanced: bool = False,
     internal: tuple[str, ...] = (),
     other_names: tuple[str, ...] = (),
+    replaced: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
     `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. `off` says what the
     flag does that switches a default off. Choices are those of the Literal that annotates the field, or those that
     `choices` returns at the time, where they can become more. `internal` ones are for tests and benchmarks: no help
-    and no error lists them. An advanced option is left out of the short help. `other_names` are those of other
-    programs; they are not accepted, but an error that meets one tells the right name.
+    and no error lists them. An advanced option is left out of the short help. `other_names` are those of older versions
+    and other programs; they are not accepted, but an error that meets one tells the right name. `replaced` are choices
+    of older versions and other programs, each with the choice that stands for it here, which the error for it names.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
     facts = {"help": text, "off": off, "bounds": bounds, "choices": choices, "advanced": advanced}
-    return dataclasses.field(default=default, metadata=facts | {"internal": internal, "other_names": other_names})
+    names = {"internal": internal, "other_names": other_names, "replaced": replaced}
+    return dataclasses.field(default=default, metadata=facts | names)
 
 
 def advanced_option(default: Any, text: str, **facts: Any) -> Any:
@@ -118,7 +121,7 @@ def unknown(name: str, options_types: Collection[Any], where: str = "") -> Optio
 
 
 def our_name(name: str, options_types: Iterable[Any]) -> str | None:
-    """The option that other programs call `name`; None if there is none."""
+    """The option that older versions or other programs call `name`; None if there is none."""
     for one in options_types:
         for ours, field in fields_of(one).items():
             if name in field.metadata.get("other_names", ()):
@@ -143,6 +146,8 @@ def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> A
     """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
     if not metadata:  # a group of options
         return _typed(hint, value, name)
+    now = metadata["replaced"].get(value) if isinstance(value, str) else None
+    require(now is None, name, value, f"{now}, which takes its place")
     if allowed := listed(hint, metadata):
         value = str(value).lower() if isinstance(value, bool) else value
         require(value in (*allowed, *metadata["internal"]), name, value, _either(allowed))

@@ -102,6 +102,7 @@ class TrainOptions(Schema):
         0.0,
         "alpha of loss + alpha (log Z)^2, which trains for decoding without a softmax",
         ge=0,
+        other_names=("self_normalisation",),
     )
     expert_balance: float = option(
         0.01, "mixture of experts: weight of the load-balancing loss, which is 1 if all are chosen alike", ge=0

@@ -72,12 +72,13 @@ def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], mess
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("projection", "output_layer"),  # vocabulary: an old name
         ("num_beams", "beam_size"),
         ("max_new_tokens", "max_length"),
         ("sampling_topk", "top_k"),
     ],
 )
-def test_names_of_other_programs_are_translated(old: str, new: str) -> None:
+def test_names_of_older_versions_and_other_programs_are_translated(old: str, new: str) -> None:
     options: dict[str, Any] = {old: 1}
     with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
         DecodeOptions.of(**options)
@@ -86,6 +87,8 @@ def test_names_of_other_programs_are_translated(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("word_products", "precomputed_embeddings"),
+        ("source_products", "precomputed_attention"),
         ("inter_threads", "threads"),
     ],
 )
@@ -94,7 +97,10 @@ def test_names_of_machine_options_are_translated(old: str, new: str) -> None:
         build(MachineOptions, {old: 1}, "machine options")
 
 
-def test_a_value_of_another_type_is_no_choice() -> None:
+def test_choices_of_other_programs_are_answered_by_ours() -> None:
+    for theirs, ours in (("int8_float32", "int8"), ("default", "auto")):
+        with pytest.raises(OptionError, match=f"compute_type is '{theirs}'; it must be {ours}, which takes its place"):
+            MachineOptions(compute_type=theirs)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="compute_type is 7; it must be auto, float32"):
         MachineOptions(compute_type=7)  # type: ignore[arg-type]
 
