@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,8 +59,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     for part, times in (("train", 24), ("valid", 3), ("test", 3)):
         write_lines(folder / f"tatoeba/eng-deu.{part}.tsv.gz", [row for i in range(times) for row in rows[i % 3 :]])
         write_lines(folder / f"ptb/ptb.{part}.txt.gz", LINES * 60)
-    with gzip.open(folder / "tatoeba/eng-deu.train.tsv.gz", "at", encoding="utf-8") as train:
-        train.writelines(f"{english}\t{german}\n" for english, german in rows_of_many_words())
     for year in ("2012", "2013"):
         write_lines(folder / f"newstest/newstest{year}.eng-deu.tsv.gz", rows)
     return str(folder)
@@ -129,10 +128,13 @@ def test_beam_search_on_a_screen(data, monkeypatch):
 
 @needs_sacrebleu
 @pytest.mark.skipif(find_spec("scipy_openblas32") is None, reason="scipy-openblas32 is not installed")
-def test_the_ablation_of_sharp(data):
+def test_the_ablation_of_sharp(data, tmp_path):
     from bench.papers.sharp import sharp
 
-    line = sharp.ablation("de-en", data, "tatoeba", sentences=3, rounds=1, judged=4, beyond=())
+    many = shutil.copytree(data, tmp_path / "data")
+    with gzip.open(many / "tatoeba/eng-deu.train.tsv.gz", "at", encoding="utf-8") as train:
+        train.writelines(f"{english}\t{german}\n" for english, german in rows_of_many_words())
+    line = sharp.ablation("de-en", str(many), "tatoeba", sentences=3, rounds=1, judged=4, beyond=())
     assert line["steps"]["SHARP-0"]["ratio"] == 1
     assert line["steps"]["SHARP-5 float32"]["same_as_like"] == 1 and 0 < line["distinct_parents"] < 1
     assert "SHARP-5 int8" in sharp.describe(line)
