@@ -17,6 +17,9 @@ TEST_EXTRAS := train,report,server,bulk,gpu,dev
 FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding api) --ignore=tests/unit/api/test_attached_head.py \
   --ignore=tests/unit/api/test_typing.py --ignore=tests/unit/search/test_native_beam.py
 
+# The whole suite on all cores, the tests of a file by one process.
+PARALLEL := -n $(JOBS) --dist loadfile
+
 .PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench clean
 .DELETE_ON_ERROR:
 
@@ -84,7 +87,7 @@ demo-real: $(MADE)/demo
 	$(BIN)/python -m demo.real
 
 test: $(MADE)/tests
-	$(ONE) $(BIN)/python -m pytest $(if $(T),$(T),$(if $(filter-out 0,$(FAST)),$(FAST_TESTS))) $(if $(K),-k "$(K)")
+	$(ONE) $(BIN)/python -m pytest $(if $(T),$(T),$(if $(filter-out 0,$(FAST)),$(FAST_TESTS),$(PARALLEL))) $(if $(K),-k "$(K)")
 
 fast: $(MADE)/tests
 	$(ONE) $(BIN)/python -m pytest $(FAST_TESTS)
