@@ -1,4 +1,4 @@
-// A packed int8 matrix with a scale for each output column (kernels/table.h describes panels and quantization).
+// int8 weights, packed: panels of 64 outputs, four inputs side by side, stored as w + 128 (docs/internals/int8.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Phrases that an answer has to contain, and what a hypothesis has of them: the constraints of Post & Vilar (2018),
+// Phrases that an answer has to contain (terms of a glossary), and what a hypothesis has of them: Post & Vilar (2018),
 // "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation", section 3.
 //
 // A phrase has one form or more, each a run of tokens; one of them is enough. A hypothesis is read from its first

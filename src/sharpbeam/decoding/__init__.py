@@ -1,1 +1,1 @@
-"""The loop that joins model, output layer, search and schedule, and what users call: Translator."""
+"""The loop that joins model, output layer, search and schedule, and sessions over it."""

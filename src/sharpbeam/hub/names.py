@@ -1,4 +1,7 @@
-"""Names of models that are fetched: firefox:en-pt, opus:de-en, hf:owner/name, or the address of an archive."""
+"""Names of models that are fetched: firefox:en-pt, opus:de-en, hf:owner/name, or the address of an archive.
+
+cache.py fetches and keeps them, registries.py finds their files.
+"""
 
 from __future__ import annotations
 

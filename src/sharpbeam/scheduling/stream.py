@@ -1,4 +1,4 @@
-"""Streams: while some requests are decoded, others enter (STREAM, Algorithm 1).
+"""Streams (continuous batching): while some requests are decoded, others enter (STREAM, Algorithm 1).
 
 A full stream holds about `max_rows` live rows. How many requests these are depends on how wide beams are: a request
 counts for `most_rows` rows until the first one is done, then for the average of past requests. Once only the share

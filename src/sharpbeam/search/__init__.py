@@ -1,1 +1,1 @@
-"""Candidates -> surviving rows: bookkeeping in NumPy on the host, without knowledge of models or output_layers."""
+"""Searches: which hypotheses live on; thin classes over csrc/search."""

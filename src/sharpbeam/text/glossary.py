@@ -1,4 +1,7 @@
-"""Glossaries: terms of a source language, and the texts that stand for them in the translation."""
+"""Glossaries: terms of a source language, and their translations.
+
+decoding/phrases.py makes them tokens, csrc/search/phrases.h forces them, documents/glossary.py repairs what is left.
+"""
 
 from __future__ import annotations
 

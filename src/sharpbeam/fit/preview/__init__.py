@@ -1,1 +1,5 @@
-"""Fitting the preview of a model's output layer."""
+"""Fitting the preview of a model's output layer.
+
+`job` collects hidden vectors and writes preview.json and .safetensors (arrays: output_layers/preview.py), `fit`
+computes; `convert` calls it.
+"""
