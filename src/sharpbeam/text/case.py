@@ -155,7 +155,7 @@ def _is_small(word: str, language: str) -> bool:
 
 
 def _in_title(word: str, language: str) -> bool:
-    return word[0].isupper() or (word.islower() and (len(word) < LONG_WORD or _is_small(word, language)))
+    return word[0].isupper() or (word.islower() and _is_small(word, language))
 
 
 def _runs(words: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
