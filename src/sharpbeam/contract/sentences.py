@@ -94,7 +94,12 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
         return replace(answer, text=outside(answer.text, fixed, lambda text: upper(text, language)))
     if case.name == "title":
         language = language_of(answer.text, language)
-        return replace(answer, text=outside(answer.text, fixed, lambda text: titled(text, case.small, language)))
+        begins = answer.text.startswith
+
+        def in_title(part: str) -> str:
+            return titled(part, case.small, language, begins(part))
+
+        return replace(answer, text=outside(answer.text, fixed, in_title))
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
     capitals = {index for index, word in enumerate(attention.source) if word in case.capitals}
     text = answer.text

@@ -73,7 +73,8 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     if not others:
         return replace(with_names, sentence_flags=flags)
     without = _filled(text, others[0], spans, names, guide)
-    surer = len(bare_text.split()) < FEW_WORDS or _sureness(masked) > _sureness(others[0]) + SURER
+    surer = len(bare_text.split()) < FEW_WORDS or any(_glued(text, span) for span in spans)
+    surer = surer or _sureness(masked) > _sureness(others[0]) + SURER
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
     best = second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
     return replace(best, sentence_flags=flags)
@@ -111,6 +112,11 @@ def _names(text: str, form: str, count: int) -> list[str]:
 def _copied(text: str, names: Sequence[str]) -> bool:
     """Whether each stand-in is in the text once."""
     return all(len(_places(text, name)) == 1 for name in names)
+
+
+def _glued(text: str, span: Span) -> bool:
+    """Whether a letter or digit is next to the span: without the span it is another word."""
+    return text[max(0, span.start - 1) : span.start].isalnum() or text[span.end : span.end + 1].isalnum()
 
 
 def _places(text: str, name: str) -> list[tuple[int, int]]:

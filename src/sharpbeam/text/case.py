@@ -97,7 +97,8 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
         return None
     spelled, lowered = text, 0
     for word in chosen:
-        initial = name == "title" and len(word[0]) == 1 and hidden[word.end() : word.end() + 1] in ("&", ".")  # R&D
+        sides = hidden[max(0, word.start() - 1) : word.start()], hidden[word.end() : word.end() + 1]
+        initial = name == "title" and len(word[0]) == 1 and not {"&", "."}.isdisjoint(sides)  # R&D
         usual = word[0] if initial else _usual(word[0], language, rarity)
         lowered += usual.islower() and len(usual) >= LEAST_WORD and word[0][0].isupper() and word is not words[0]
         usual = capitalized(usual, language) if word is words[0] else usual
@@ -119,12 +120,15 @@ def with_names(text: str, hidden: str, answer: str, rarity: Callable[[str], floa
     return text
 
 
-def titled(text: str, small: bool, language: str) -> str:
-    """The text as a title, in which short words after the first one stay in lower case where they are `small`."""
-    first = WORD.search(text)
+def titled(text: str, small: bool, language: str, begins: bool = True) -> str:
+    """The text as a title or, unless it `begins` there, as a later part of one.
+
+    Short words after the first one of the title stay in lower case where they are `small`.
+    """
+    first = WORD.search(text) if begins else None
 
     def word(match: re.Match[str]) -> str:
-        stays = small and first is not None and match.start() > first.start() and _is_small(match[0], language)
+        stays = small and (first is None or match.start() > first.start()) and _is_small(match[0], language)
         return match[0] if stays else capitalized(match[0], language)
 
     return WORD.sub(word, text)
