@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import time
 from pathlib import Path
 
 import pytest
 from support.command import Run
+
+from sharpbeam.cli.new_model import measure_and_fit
 
 HUGGING_FACE, OURS = '{"model_type": "marian"}', '{"format_version": 1}'
 
@@ -97,3 +100,12 @@ def test_a_model_folder_is_replaced_on_demand_only(call: Run, place: Path) -> No
     call("convert", "whole", "other", "--overwrite").refused(1, "whole has neither")  # so the place is no obstacle
     call("convert", "other/none", "other", "--overwrite").refused(1, "other holds other/none")
     assert json.loads(config.read_text()) == json.loads(OURS)
+
+
+def test_int8_is_measured_on_a_text_without_a_preview(
+    tiny_model: Path, tmp_path: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    measure_and_fit(folder, sources=sentences[:3], preview=False)
+    assert capsys.readouterr().out.startswith("Number type ") and not (folder / "preview.json").exists()

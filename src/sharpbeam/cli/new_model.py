@@ -9,8 +9,10 @@ from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.errors import SharpbeamError
 
 
-def measure_and_fit(folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = ()) -> None:
-    """Measure int8 on `sources`, if any, and fit the preview to `texts` if that takes seconds.
+def measure_and_fit(
+    folder: Path, texts: Sequence[Path] = (), sources: Sequence[str] = (), *, preview: bool = True
+) -> None:
+    """Measure int8 on `sources`, if any, and fit the `preview` to `texts` if that takes seconds.
 
     The model stands if it fails.
     """
@@ -18,7 +20,7 @@ def measure_and_fit(folder: Path, texts: Sequence[Path] = (), sources: Sequence[
     from sharpbeam.report.precision import check_precision
 
     try:
-        quick = worth_fitting(folder)
+        quick = preview and worth_fitting(folder)
         if sources:
             print(f"Number type {check_precision(folder, sources).summary()}.")
         if quick:

@@ -57,13 +57,11 @@ def convert(
     check_readable([text] if text else [])
     from sharpbeam.cli.new_model import measure_and_fit
     from sharpbeam.convert.conversion import convert_model
-    from sharpbeam.fit.preview.job import worth_fitting
 
     files = {"source_spm": source_spm, "target_spm": target_spm}
     written = convert_model(origin, to, quantization=cast(Any, quantization), overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)
-    if preview and worth_fitting(to):
-        measure_and_fit(to, [text] if text else [], list(read_all([text])) if text else [])
+    measure_and_fit(to, [text] if text else [], list(read_all([text])) if text else [], preview=preview)
     print(f"done; try: echo ... | sharpbeam translate {to}")
