@@ -23,7 +23,7 @@ from bench.engines.child import Child, EngineError, python_engine
 from bench.harness.cache import HOME
 from sharpbeam import convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
-from sharpbeam.fit.preview.job import fit_preview
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.storage.tensors import Int8Matrix
 
 PAIRS = ("enpt", "pten")

@@ -19,8 +19,9 @@ from sharpbeam.text.lines import file_digest
 HOME = record.ROOT / "build" / "bench"
 VOCABULARIES = ("source.spm", "target.spm", "vocab.json", "source.pieces.json", "target.pieces.json")
 MODEL = ("config.json", WEIGHTS, *VOCABULARIES)
-COLLECTING = ("src/sharpbeam/fit/screen/collect.py", "bench/harness/vectors.py")  # what hidden vectors are made by
+COLLECTING = ("src/sharpbeam/fit/collect.py", "bench/harness/vectors.py")  # what hidden vectors are made by
 FITTING = (
+    "src/sharpbeam/fit/collect.py",
     "src/sharpbeam/fit/screen",
     "src/sharpbeam/options/fit.py",
     "bench/harness/vectors.py",

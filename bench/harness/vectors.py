@@ -19,7 +19,7 @@ from bench.harness import record
 from bench.harness.cache import COLLECTING, stamp
 from bench.papers.l2s.subjects import Subject
 from sharpbeam.decoding.loading import LoadedModel, load_model
-from sharpbeam.fit.screen.collect import Collector
+from sharpbeam.fit.collect import Collector
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.types import Floats, Ids, Request

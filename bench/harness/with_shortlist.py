@@ -9,7 +9,7 @@ from bench.harness.cache import fitted_copy, model_name, place, stamp
 from bench.harness.testset import test_file
 from sharpbeam.decoding.loading import find_model
 
-LISTING = ("src/sharpbeam/fit/shortlist", "bench/harness/with_shortlist.py")
+LISTING = ("src/sharpbeam/fit/shortlist.py", "bench/harness/with_shortlist.py")
 SHORTLIST = "shortlist.json"
 TRAIN = "tatoeba/eng-deu.train.tsv.gz"
 COLUMNS = ("--source-column", "1", "--target-column", "0")  # German to English

@@ -1,6 +1,6 @@
 // The preview: logits of all tokens by look-up of 4-bit codes, then exact ones of every token that is left.
 //
-// A fit (src/sharpbeam/fit/preview/fit.py) writes a hidden vector h as g = A h + a, in coordinates that are independent
+// A fit (src/sharpbeam/fit/preview.py) writes a hidden vector h as g = A h + a, in coordinates that are independent
 // and of variance 1 over the vectors of the fit, and a token's row w as a sum of code words, one for each group of
 // coordinates, times a scale. So b + w h is about
 //

@@ -20,7 +20,7 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.papers.l2s.methods import BASELINE, PREVIEWED
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, find_folder, present
-from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.fit.preview import find_preview
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.preview import PreviewLayer

@@ -16,7 +16,7 @@ from bench.harness.seen import hidden_vectors
 from bench.papers.cube.bench import Bench, settings
 from bench.papers.l2s.perplexity import log_normalizer
 from sharpbeam import Translator
-from sharpbeam.fit.screen.output import OutputMatrix
+from sharpbeam.fit.collect import OutputMatrix
 
 
 def log_z(model: str, sources: list[str]) -> dict[str, float]:

@@ -26,8 +26,7 @@ from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.screens import hits
 from bench.papers.l2s.subjects import MODELS, named
 from sharpbeam import Translator
-from sharpbeam.fit.screen.kmeans import assign, kmeans
-from sharpbeam.fit.screen.sets import count, knapsack, screen_of
+from sharpbeam.fit.screen.clusters import assign, count, kmeans, knapsack, screen_of
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer

@@ -27,10 +27,9 @@ from bench.harness.testset import DATA, NoDataError
 from bench.harness.vectors import KEPT, K
 from sharpbeam import Translator
 from sharpbeam.decoding.languages import Direction, LanguageTags
-from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import Demand, View
+from sharpbeam.fit.collect import Collection, Collector, OutputMatrix, Steps
+from sharpbeam.fit.screen.fidelity import View
 from sharpbeam.fit.screen.job import unit_of
-from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
@@ -141,7 +140,7 @@ class Bench:
         screen, vocab = screens.by_scope[text.direction.languages.scope(screens.per)], len(self.output.bias)
         steps = Steps.of(self.test[text.name].read(), self.output)
         paper, own = (
-            View.of(screen, self.output, steps, Demand(k, options.tolerance)).measure(CONFIDENCE)
+            View.of(screen, self.output, steps, replace(options, top_k=k)).measure(CONFIDENCE)
             for k in (K, options.top_k)
         )
         return {

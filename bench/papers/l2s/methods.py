@@ -21,7 +21,7 @@ from bench.baselines.svd_softmax import SvdSoftmaxLayer
 from bench.harness.vectors import K, Layer
 from bench.papers.l2s.screens import Fit
 from sharpbeam.errors import SharpbeamError
-from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.fit.preview import find_preview
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer

@@ -32,8 +32,8 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import SPREAD, Layer, read_text
 from bench.papers.l2s.subjects import MODELS, SUBJECTS, Subject, find_folder, named, present
 from sharpbeam.decoding.loading import load_model
-from sharpbeam.fit.screen.kmeans import assign
-from sharpbeam.fit.screen.output import OutputMatrix
+from sharpbeam.fit.collect import OutputMatrix
+from sharpbeam.fit.screen.clusters import assign
 from sharpbeam.fit.screen.residual_mass import complete, rescale, weigh
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.exact import ExactLayer

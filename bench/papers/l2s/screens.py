@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from bench.harness.vectors import K, Layer, Sample
+from sharpbeam.fit.collect import Collection, OutputMatrix, record_type
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.collect import Collection, record_type
-from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
+from sharpbeam.fit.screen.clusters import NEAR, Counts, assign, count, kmeans, knapsack, membership, nearest, screen_of
 from sharpbeam.fit.screen.l2s import L2sTask, learn
-from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import find_screen
-from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import Screen
@@ -67,7 +65,7 @@ def cluster(
     weight, bias = kmeans(hidden, clusters, seed, spherical=method != "kmeans")
     if method == "l2s":
         weight = learn(L2sTask(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
-    after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if near else None
+    after = nearest(hidden, weight, bias, min(1 + len(NEAR), clusters))[:, 1:] if near else None
     counts = count(assign(hidden, weight, bias), top, clusters, vocab, always, after)
     return Clusters(method, weight, bias, counts, time.perf_counter() - began)
 

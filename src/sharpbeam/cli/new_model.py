@@ -16,7 +16,7 @@ def measure_and_fit(
 
     The model stands if it fails.
     """
-    from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+    from sharpbeam.fit.preview import fit_preview, worth_fitting
     from sharpbeam.report.precision import check_precision
 
     try:

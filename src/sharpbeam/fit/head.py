@@ -10,10 +10,9 @@ from safetensors.numpy import save_file
 
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
 from sharpbeam.errors import InputError, OutputError, SharpbeamError
-from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.fit.collect import Collection, OutputMatrix, Records, record_type
+from sharpbeam.fit.preview import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
-from sharpbeam.fit.screen.collect import Collection, Records, record_type
-from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.keywords import ScreenKeywords, Unpack

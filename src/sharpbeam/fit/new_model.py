@@ -9,7 +9,7 @@ from pathlib import Path
 from sharpbeam.convert.conversion import convert_model
 from sharpbeam.convert.read import is_model_folder
 from sharpbeam.errors import SharpbeamError
-from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+from sharpbeam.fit.preview import fit_preview, worth_fitting
 from sharpbeam.storage.model_folder import read_config
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.languages import Direction, LanguageTags
     from sharpbeam.decoding.loading import LoadedModel
 
+Texts = str | Path | Sequence[str | Path]  # files with one sentence a line, some with a direction: "de-en=news.de"
 HELP = (
     "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE."
 )
@@ -40,14 +41,14 @@ class DirectedText:
         return [{"name": f.name, "bytes": f.stat().st_size, "sha256": file_digest(f), **named} for f in self.files]
 
 
-def directed_texts(entries: Sequence[str], language_tags: LanguageTags) -> list[DirectedText]:
-    """The texts of --text, for a model with the languages `language_tags`, in the order of their first files.
+def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedText]:
+    """The files of `text`, for a model with the languages `language_tags`, in the order of their first files.
 
     Raises OptionError for a direction that the model lacks, or that it needs and was not given; InputError for a file
     that cannot be read, has no sentence, or is none: standard input cannot be read again.
     """
     files: dict[Direction, list[Path]] = {}
-    for entry in entries:
+    for entry in map(str, [text] if isinstance(text, str | Path) else text):
         name, equals, rest = entry.partition("=")
         if equals and language_tags.tokens and not Path(entry).is_file():
             direction, path = language_tags.named(name), Path(rest)
@@ -70,11 +71,11 @@ def _default_direction(entry: str, language_tags: LanguageTags) -> Direction:
         raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from error
 
 
-def texts_or_sample(loaded: LoadedModel, entries: Sequence[str]) -> list[tuple[Direction, list[str]]]:
+def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, list[str]]]:
     """The lines of the texts by direction; without any, the sample sentences in the model's own."""
-    if not entries:
+    if not text:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
-    return [(one.direction, list(read_all(one.files))) for one in directed_texts(entries, loaded.language_tags)]
+    return [(one.direction, list(read_all(one.files))) for one in directed_texts(text, loaded.language_tags)]
 
 
 def sample_of(loaded: LoadedModel) -> list[str]:

@@ -88,7 +88,7 @@ _LAYERS = {
         _own("preview"),
         "nearly the same, measured, by look-up of 4-bit codes (fit preview)",
         ("preview",),
-        fit="preview.job",
+        fit="preview",
     ),
     "screen": LayerEntry(
         _own("screen"),
@@ -102,7 +102,7 @@ _LAYERS = {
         "likely translations of the source (fit shortlist)",
         ("shortlist",),
         ("shortlist_test",),
-        fit="shortlist.job",
+        fit="shortlist",
     ),
 }
 ARTIFACTS = {name: name for name in ("preview", "screen", "shortlist")} | {"shortlist_test": "shortlist"}

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 
 from sharpbeam import Head, InputError, ModelError, OptionError  # noqa: E402
 from sharpbeam.api.attached import logits_of  # noqa: E402
-from sharpbeam.fit.preview.fit import find_preview  # noqa: E402
+from sharpbeam.fit.preview import find_preview  # noqa: E402
 from sharpbeam.output_layers.exact import ExactLayer  # noqa: E402
 from sharpbeam.storage.artifacts import FolderArtifacts  # noqa: E402
 

@@ -16,8 +16,7 @@ from support.artifacts import save_screen
 
 from sharpbeam import Translator
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.preview.fit import find_preview
-from sharpbeam.fit.preview.job import fit_preview
+from sharpbeam.fit.preview import find_preview, fit_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers import registry
 from sharpbeam.output_layers.interface import RowLayer

@@ -7,15 +7,15 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sharpbeam.fit.shortlist import alignment
-from sharpbeam.fit.shortlist.alignment import align
+from sharpbeam.fit import shortlist
+from sharpbeam.fit.shortlist import align
 
 
 def ids(*rows: list[int]) -> list[np.ndarray]:
     return [np.array(row, np.int32) for row in rows]
 
 
-def table(result: alignment.Translations) -> dict[tuple[int, int], float]:
+def table(result: shortlist.Translations) -> dict[tuple[int, int], float]:
     pairs = zip(result.source.tolist(), result.target.tolist(), strict=True)
     return dict(zip(pairs, result.probability.tolist(), strict=True))
 
@@ -48,27 +48,27 @@ def test_two_rounds_by_hand():
     das, haus, buch, ein = range(4)
     the, house, book, a = range(4)
     sources, targets = ids([das, haus], [das, buch], [ein, buch]), ids([the, house], [the, book], [a, book])
-    first = table(align(sources, targets, 4, 1, lambda _: None))
+    first = table(align(list(zip(sources, targets, strict=True)), 4, 1, lambda _: None))
     assert first == pytest.approx({
         (das, the): 1 / 2, (das, house): 1 / 4, (das, book): 1 / 4, (haus, the): 1 / 2, (haus, house): 1 / 2,
         (buch, the): 1 / 4, (buch, book): 1 / 2, (buch, a): 1 / 4, (ein, a): 1 / 2, (ein, book): 1 / 2,
     })  # fmt: skip
     # Round 2, "house" of the first pair: das 1/4, Haus 1/2, empty 1/6, so Haus has 6/11 of it; and of "the", das 1/2,
     # Haus 1/2, empty 1/3: Haus has 3/8. So t(house | Haus) = 6/11 / (6/11 + 3/8) = 48/81.
-    second = table(align(sources, targets, 4, 2, lambda _: None))
+    second = table(align(list(zip(sources, targets, strict=True)), 4, 2, lambda _: None))
     assert second[haus, house] == pytest.approx(48 / 81)
-    late = table(align(sources, targets, 4, 50, lambda _: None))
+    late = table(align(list(zip(sources, targets, strict=True)), 4, 50, lambda _: None))
     assert max((w for w in range(4) if (haus, w) in late), key=lambda w: late[haus, w]) == house
     assert max((w for w in range(4) if (buch, w) in late), key=lambda w: late[buch, w]) == book
 
 
 @pytest.mark.parametrize("cells", [1, 50, 1 << 21])
 def test_as_written_for_reading(cells, monkeypatch):
-    monkeypatch.setattr(alignment, "CELLS", cells)
+    monkeypatch.setattr(shortlist, "CELLS", cells)
     draw = np.random.default_rng(1)
     sources = [draw.integers(0, 12, draw.integers(0, 7)).astype(np.int32) for _ in range(60)]
     targets = [draw.integers(0, 15, draw.integers(0, 7)).astype(np.int32) for _ in range(60)]
-    result = align(sources, targets, 12, 4, lambda _: None)
+    result = align(list(zip(sources, targets, strict=True)), 12, 4, lambda _: None)
     assert table(result) == pytest.approx(plain(sources, targets, 12, 4), rel=1e-9)
     assert (np.diff(result.source.astype(np.int64) << 32 | result.target) > 0).all()
     sums = np.bincount(result.source, result.probability)
@@ -76,5 +76,5 @@ def test_as_written_for_reading(cells, monkeypatch):
 
 
 def test_nothing_to_align():
-    result = align(ids([], [1]), ids([2], []), 5, 3, lambda _: None)
+    result = align(list(zip(ids([], [1]), ids([2], []), strict=True)), 5, 3, lambda _: None)
     assert result.source.tolist() == []

@@ -13,10 +13,10 @@ from safetensors.numpy import load_file, save_file
 
 from sharpbeam import Translator
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.fit.preview.job import fit_preview
+from sharpbeam.fit.fallback_test import fit_fallback_test
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.progress import FitProgress
-from sharpbeam.fit.shortlist.fallback_test import fit_fallback_test
-from sharpbeam.fit.shortlist.job import fit_shortlist
+from sharpbeam.fit.shortlist import fit_shortlist
 from sharpbeam.text.lines import file_digest
 
 

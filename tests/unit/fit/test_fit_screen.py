@@ -9,10 +9,9 @@ import pytest
 
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
+from sharpbeam.fit.collect import Collection, Collector, OutputMatrix, Steps
 from sharpbeam.fit.progress import FitProgress, Reporter
-from sharpbeam.fit.screen.collect import Collection, Collector
 from sharpbeam.fit.screen.job import fit_screen
-from sharpbeam.fit.screen.output import OutputMatrix, Steps
 from sharpbeam.fit.screen.search import SHARES, ScreenSearch, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions

@@ -11,7 +11,7 @@ import pytest
 from sharpbeam import Translator
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.progress import FitProgress
-from sharpbeam.fit.shortlist.job import fit_shortlist
+from sharpbeam.fit.shortlist import fit_shortlist
 from sharpbeam.options.fit import ShortlistOptions
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.preview.job import fit_preview, worth_fitting
+from sharpbeam.fit.preview import fit_preview, worth_fitting
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts

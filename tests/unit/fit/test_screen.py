@@ -16,11 +16,11 @@ from support.artifacts import read_screen, save_screen
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.fit.screen import collect
-from sharpbeam.fit.screen.bound import lower_bound
-from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.fidelity import Demand, View
-from sharpbeam.fit.screen.output import NEVER, OutputMatrix, Steps
+from sharpbeam.fit import collect
+from sharpbeam.fit.bound import lower_bound
+from sharpbeam.fit.collect import Collection, Collector, OutputMatrix, Steps
+from sharpbeam.fit.screen.fidelity import View
+from sharpbeam.fit.screen.residual_mass import NEVER
 from sharpbeam.fit.screen.search import Fitted, deal, find_screen
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
@@ -118,7 +118,7 @@ def test_a_killed_collection_goes_on_to_the_same_files(
     tiny_model: Path, sentences: list[str], tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "LINES", 20)
-    parts = load_model(tiny_model, MachineOptions())
+    parts = load_model(tiny_model, MachineOptions(threads=1))
 
     def killed(lines: list[str], after: int) -> Iterator[str]:
         yield from lines[:after]
@@ -132,7 +132,8 @@ def test_a_killed_collection_goes_on_to_the_same_files(
         Collector(parts, torn, 2, 3).collect(killed(lines, 50), {}, 10**9, QUIET.append)
     assert len(list(torn.glob("*.npy"))) == 2
     (torn / ".part-00002.npy.sharpbeam-0123456789abcdef").write_bytes(b"half")
-    Collector(parts, torn, 2, 3, threads).collect(lines, {}, 10**9, QUIET.append)
+    parts = load_model(tiny_model, MachineOptions(threads=threads))
+    Collector(parts, torn, 2, 3).collect(lines, {}, 10**9, QUIET.append)
     assert {p.name: p.read_bytes() for p in torn.iterdir()} == {p.name: p.read_bytes() for p in whole.iterdir()}
 
 
@@ -257,7 +258,7 @@ def test_a_screen_without_misses_sends_nothing_back(
         residual=ResidualMass(np.zeros((1, 1, dim), np.float32), np.full((1, 1), -100.0, np.float32)),
     )
     records = deal(collection)[1]
-    demand = Demand(3, 2 * TOLERANCE)  # words are rounded to bytes
+    demand = ScreenOptions(top_k=3, tolerance=2 * TOLERANCE)  # words are rounded to bytes
     view = View.of(everything, output, Steps.of(records, output), demand, np.zeros((1, dim), np.float32))
     calibrated = view.calibrate(0.9, 0.95)
     measure = calibrated.measure(0.95)

@@ -7,11 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-from sharpbeam.fit.screen.bound import design_effect, incomplete_beta, lower_bound
-from sharpbeam.fit.screen.kmeans import assign, kmeans, nearby
-from sharpbeam.fit.screen.output import OutputMatrix
+from sharpbeam.fit.bound import design_effect, incomplete_beta, lower_bound
+from sharpbeam.fit.collect import OutputMatrix
+from sharpbeam.fit.screen.clusters import (
+    NEAR,
+    Counts,
+    assign,
+    count,
+    kmeans,
+    knapsack,
+    membership,
+    nearest,
+    screen_of,
+    widen,
+)
 from sharpbeam.fit.screen.residual_mass import complete, fit_residual, weigh
-from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, membership, screen_of, widen
 from sharpbeam.output_layers.screen import ResidualMass, Screen
 
 EOS = np.array([2], np.int32)
@@ -116,7 +126,7 @@ def test_words_of_vectors_nearby_are_in_larger_sets():
     """A vector between two clusters needs a word that only the other one has seen."""
     rows = np.array([[0.0], [1.0], [4.0], [9.0]], np.float32)
     weight, bias = np.array([[0.5], [4.0], [9.0]], np.float32), np.float32([-0.125, -8, -40.5])
-    label, after = assign(rows, weight, bias), nearby(rows, weight, bias, 2)
+    label, after = assign(rows, weight, bias), nearest(rows, weight, bias, 3)[:, 1:]
     assert label.tolist() == [0, 0, 1, 2]
     distance = np.abs(rows - weight.T)
     assert after.tolist() == np.argsort(distance, axis=1)[:, 1:].tolist()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.fit.shortlist.alignment import Translations
-from sharpbeam.fit.shortlist.fit import PairSet, coverage, fit_pairs, read_pairs, shortlist_of
+from sharpbeam.fit.shortlist import Translations, coverage, fit_pairs, read_pairs, shortlist_of
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.artifacts import FolderArtifacts
@@ -55,9 +54,9 @@ def test_from_pairs(german, english):
     result = fit_pairs(fit, german, english, options, lambda _: None)
     assert lists(result)[5:7] == [[5], [6]]  # Haus: house, Buch: book
     assert result.always.tolist() == [*SPECIAL, 4]  # the
-    covered = coverage(result, PairSet([np.array([5], np.int32)], [np.array([5, 7], np.int32)]))
-    assert covered is not None and (covered.pairs, covered.words, covered.average_set) == (1, 0.5, 6)
-    assert coverage(result, PairSet()) is None
+    covered = coverage(result, [(np.array([5], np.int32), np.array([5, 7], np.int32))])
+    assert covered == {"pairs": 1, "words": 0.5, "average_set": 6}
+    assert coverage(result, []) is None
     with pytest.raises(InputError, match=r"none\.tsv has no sentence pair"):
         read_pairs([("", "the")], Path("none.tsv"), german, english, 10, lambda _: None)
 

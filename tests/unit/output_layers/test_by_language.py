@@ -17,9 +17,9 @@ from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.screen.collect import Collection, Collector
+from sharpbeam.fit.collect import Collection, Collector
 from sharpbeam.fit.screen.job import unit_of
-from sharpbeam.fit.screen.output import NEVER
+from sharpbeam.fit.screen.residual_mass import NEVER
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
@@ -109,7 +109,7 @@ def collection(sentences: Sequence[int]) -> Collection:
 
 def test_sentences_of_several_collections_stay_apart_and_keep_what_they_are_for() -> None:
     first, second, third = collection([0, 3, 21]), collection([3, 4, 5]), collection([0, 1, 2])
-    together = Collection.of([Collection.of([first, second]), third])
+    together = Collection.of([first, second, third])
     results = together.read(lambda numbers: np.ones(len(numbers), np.bool_))
     assert len(together) == len(set(results["sentence"].tolist())) == 9
     assert (results["sentence"] % 10).tolist() == [0, 3, 1, 3, 4, 5, 0, 1, 2]

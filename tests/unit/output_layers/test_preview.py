@@ -11,7 +11,7 @@ from support.made_layers import MadeArtifacts, build_layer
 
 from sharpbeam._core import table_names
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.preview.fit import find_preview, gains_of
+from sharpbeam.fit.preview import find_preview, gains_of
 from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.artifact import Stored
 from sharpbeam.output_layers.exact import ExactLayer

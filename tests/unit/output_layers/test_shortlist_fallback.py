@@ -9,7 +9,7 @@ import pytest
 from support.made_layers import MadeArtifacts, made_requests, normal, opened
 
 from sharpbeam._core import table_names
-from sharpbeam.fit.shortlist.fallback_test import FallbackRows, calibrated, certainty, fit_network, measure_test
+from sharpbeam.fit.fallback_test import FallbackRows, calibrated, certainty, fit_network, measure_test
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.shortlist import ShortlistFallbackLayer, ShortlistLayer, ShortlistTest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sharpbeam import InputError, OutputError, Translator, tune
-from sharpbeam.fit.preview.job import fit_preview
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.report import tune as tuning
 from sharpbeam.report.tune import undo_tuning
 from sharpbeam.storage.tuned import FILE

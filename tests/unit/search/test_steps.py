@@ -13,7 +13,7 @@ from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loop import ForwardPass, decode
-from sharpbeam.fit.preview.fit import find_preview
+from sharpbeam.fit.preview import find_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import OutputLayer

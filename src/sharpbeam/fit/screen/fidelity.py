@@ -22,10 +22,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.fit.screen.bound import design_effect, lower_bound
-from sharpbeam.fit.screen.collect import Records
-from sharpbeam.fit.screen.output import NEVER, OutputMatrix, Steps
-from sharpbeam.fit.screen.sets import membership
+from sharpbeam.fit.bound import design_effect, lower_bound
+from sharpbeam.fit.collect import OutputMatrix, Records, Steps
+from sharpbeam.fit.screen.clusters import membership
+from sharpbeam.fit.screen.residual_mass import NEVER
+from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, Screen
 from sharpbeam.types import Floats, Ids
 
@@ -34,14 +35,6 @@ MASS_WEIGHTS = (0.0, 0.5, 1.0)
 # Times the spread of logits over that of distances.
 DISTANCE_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LEFT = (0.0, 0.25, 0.5, 0.75)  # of the steps that may be wrong, those that may be so by their normalizers: tried
-
-
-@dataclass(frozen=True)
-class Demand:
-    """The conditions under which a row is right."""
-
-    k: int  # of its k best tokens, all that matter
-    tolerance: float  # largest error of log Z
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,6 @@ class View:
     """Rows as a screen sees them, and what it gets wrong there without a fallback."""
 
     screen: Screen
-    tested: bool  # False: the screen's fallback test is a placeholder, and no row falls back
     features: FallbackFeatures
     hits: NDArray[np.bool_]  # [n, k]
     miss: NDArray[np.bool_]  # [n] a token that matters is missing
@@ -90,26 +82,25 @@ class View:
 
     @classmethod
     def of(
-        cls, screen: Screen, output: OutputMatrix, steps: Steps, demand: Demand, center: Floats | None = None
+        cls, screen: Screen, output: OutputMatrix, steps: Steps, options: ScreenOptions, center: Floats | None = None
     ) -> View:
-        """Run `screen`, which has a residual mass, on `steps`.
+        """Run `screen`, which has a residual mass, on `steps`: right as `top_k` and `tolerance` of `options` say.
 
         `center` [C, D] are the clusters' centers, for a test that is still to be calibrated.
         """
-        tested = screen.fallback is not None and center is None
-        if not tested:
+        if screen.fallback is None or center is not None:  # with this test no row falls back
             center = np.zeros_like(screen.weight) if center is None else center
-            screen = replace(screen, fallback=FallbackTest(center, demand.k, np.inf, 0.0, 0.0, -NEVER))
+            screen = replace(screen, fallback=FallbackTest(center, options.top_k, 0.0, 0.0, 0.0, -NEVER))
         vocab, dim = output.weight.shape
         features = FallbackFeatures(output.weight, output.bias, screen, steps.hidden)
-        hits = membership(screen, features.cluster, steps.records["token"][:, : demand.k], vocab)
+        hits = membership(screen, features.cluster, steps.records["token"][:, : options.top_k], vocab)
         sentence, number = steps.records["sentence"], steps.records["step"]
         begins = np.r_[True, (sentence[1:] != sentence[:-1]) | (number[1:] != number[:-1])]
-        miss = np.asarray((~hits & matters(steps.records, demand.k)).any(axis=1))
+        miss = np.asarray((~hits & matters(steps.records, options.top_k)).any(axis=1))
         error = np.abs(features.log_total - steps.total)
         step = np.cumsum(begins) - 1
-        off = error > demand.tolerance
-        return cls(screen, tested, features, hits, miss, error, off, step, sentence[begins], dim, vocab)
+        off = error > options.tolerance
+        return cls(screen, features, hits, miss, error, off, step, sentence[begins], dim, vocab)
 
     def wrong_steps(self, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mask [steps] of the steps that have a `wrong` [n] row."""
@@ -130,13 +121,13 @@ class View:
             falling_back = int(self.features.uncertain(test).sum())
             if falling_back < least:
                 best, least = test, falling_back
-        return replace(self, screen=replace(self.screen, fallback=best), tested=True)
+        return replace(self, screen=replace(self.screen, fallback=best))
 
     def measure(self, confidence: float) -> Measure:
         """The figures with the fallback test, if there is one."""
         test = self.screen.fallback
         assert test is not None
-        uncertain = self.features.uncertain(test) if self.tested else np.zeros(len(self.miss), np.bool_)
+        uncertain = self.features.uncertain(test)
         lacking = self.miss | self.off
         tight = self.features.log_share <= np.float32(test.max_log_share)
         wrong, misses = self.wrong_steps(lacking & ~uncertain), self.wrong_steps(self.miss | (self.off & tight))

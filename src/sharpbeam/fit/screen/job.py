@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import InputError, OptionError
+from sharpbeam.fit.collect import Collection, Collector, OutputMatrix
 from sharpbeam.fit.progress import Listener, Reporter
-from sharpbeam.fit.screen.collect import Collection, Collector
-from sharpbeam.fit.screen.output import OutputMatrix
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
-from sharpbeam.fit.texts import DirectedText, directed_texts
+from sharpbeam.fit.texts import DirectedText, Texts, directed_texts
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
@@ -66,7 +66,7 @@ class ScreenFit:
 
 def fit_screen(
     model: str | Path,
-    text: str | Path | Sequence[str | Path],
+    text: Texts,
     *,
     per: str = "auto",
     work: str | Path | None = None,
@@ -96,42 +96,38 @@ def fit_screen(
     for folders that cannot be written to, and InputError for text that cannot be read or is too short, and where no
     setting reaches the fidelity and reads less than a scan of all tokens: then an old screen stays.
     """
-    files = [text] if isinstance(text, str | Path) else list(text)
-    if not files:
+    if not text:
         raise OptionError("text is empty; give a file of source sentences, one a line.")
     options, report = changed(options or ScreenOptions(), keywords, "fit_screen"), Reporter(progress)
     folder = find_model(str(model))
     config = read_config(folder)
     language_tags, task = LanguageTags.of(config), architecture_of(config).task
-    texts = directed_texts([str(file) for file in files], language_tags)
+    texts = directed_texts(text, language_tags)
     unit = unit_of([one.direction.languages for one in texts], per, bool(language_tags.tokens))
     home = Path(work) if work else folder.with_name(folder.name + ".vectors")
     require(home.resolve() != folder.resolve(), "work", str(home), "another folder than the model's")
     check_folder(home, f"hidden vectors to {home}", "another --work folder")
     options = options.resolved(task == "language", config.target_vocab_size)
     loaded = load_model(folder, machine, task)
-    sizes = options.beam_size, options.top_k, machine.workers, task == "language"
-    collectors = {one.name: Collector(loaded, home / one.name, *sizes, one.direction) for one in texts}
-    groups = dict[str, list[DirectedText]]()
+    groups = dict[str, list[tuple[DirectedText, Collector]]]()
     for one in texts:
-        groups.setdefault(one.direction.languages.scope(unit), []).append(one)
-    collections = {scope: _collect(collectors, group, options.vectors, report) for scope, group in groups.items()}
-    output, screens = OutputMatrix(*loaded.model.output()), dict[str, Fitted]()
+        collector = Collector(loaded, home / one.name, options.beam_size, options.top_k, one.direction)
+        groups.setdefault(one.direction.languages.scope(unit), []).append((one, collector))
+    collections = {scope: _collect(group, options.vectors, report) for scope, group in groups.items()}
+    output, screens, facts = OutputMatrix(*loaded.model.output()), dict[str, Fitted](), {}
     for scope, collection in collections.items():
         if scope:
             report.note(f"{scope}:")
         screens[scope] = find_screen(collection, output, loaded.model.eos_id, options, report)
+        files = [file for one, _ in groups[scope] for file in one.facts()]
+        facts[scope] = facts_of(screens[scope], options) | {"text": files}
     fit = ScreenFit(folder, screens, home if work else None, options.fidelity, output.weight.size)
     if not keep_best:
         _check_good(fit, home)
-    facts = {
-        scope: facts_of(fitted, options) | {"text": [file for one in groups[scope] for file in one.facts()]}
-        for scope, fitted in screens.items()
-    }
     artifact = Screens(unit, {scope: fitted.screen for scope, fitted in screens.items()})
     loaded.artifacts.save("screen", artifact, facts[""] if unit == "all" else {"screens": facts})
     if not work:
-        for collector in collectors.values():
+        for _, collector in chain.from_iterable(groups.values()):
             collector.remove()
     return fit
 
@@ -157,13 +153,10 @@ def unit_of(directions: Sequence[Languages], per: str, multilingual: bool) -> Pe
     return unit
 
 
-def _collect(
-    collectors: Mapping[str, Collector], texts: Sequence[DirectedText], vectors: int, report: Reporter
-) -> Collection:
-    """The hidden vectors of `texts`, which share a screen: an equal number of each."""
-    collections, share = list[Collection](), -(-vectors // len(texts))
-    for text in texts:
-        collector = collectors[text.name]
+def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, report: Reporter) -> Collection:
+    """The hidden vectors of texts that share a screen: an equal number of each."""
+    collections, share = list[Collection](), -(-vectors // len(group))
+    for text, collector in group:
         identity: dict[str, object] = {OUTPUT: collector.parts.artifacts.output}
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}

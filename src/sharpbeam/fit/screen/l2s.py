@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from sharpbeam.fit.screen.kmeans import assign
-from sharpbeam.fit.screen.sets import Counts, count, knapsack
+from sharpbeam.fit.screen.clusters import Counts, assign, count, knapsack
 from sharpbeam.types import Floats, Ids
 
 PENALTY = 0.0003  # lambda of eq. 6: what a token that is kept but not needed costs, against a miss

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.fit.screen.kmeans import members
-from sharpbeam.fit.screen.output import NEVER, OutputMatrix
+from sharpbeam.fit.collect import OutputMatrix
+from sharpbeam.fit.screen.clusters import members
 from sharpbeam.output_layers.screen import FallbackFeatures, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
 
+NEVER = float(np.finfo(np.float32).max)  # a threshold with which every row falls back; with its negative none does
 COMPONENTS = 16  # of a cluster
 SAMPLED = 48  # rows of a cluster whose probabilities are computed
 GROUPED = 4096  # tokens outside, the most likely ones, that make up the components

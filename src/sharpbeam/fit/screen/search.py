@@ -20,13 +20,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpbeam.errors import InputError, OptionError
+from sharpbeam.fit.collect import Collection, OutputMatrix, Records, Steps
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.collect import Collection, Records
-from sharpbeam.fit.screen.fidelity import Demand, Measure, View
-from sharpbeam.fit.screen.kmeans import assign, kmeans, means, nearby
-from sharpbeam.fit.screen.output import OutputMatrix, Steps
+from sharpbeam.fit.screen.clusters import (
+    NEAR,
+    Counts,
+    assign,
+    count,
+    kmeans,
+    knapsack,
+    means,
+    nearest,
+    screen_of,
+    widen,
+)
+from sharpbeam.fit.screen.fidelity import Measure, View
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
-from sharpbeam.fit.screen.sets import NEAR, Counts, count, knapsack, screen_of, widen
 from sharpbeam.options.fit import METHODS, ScreenOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.screen import Screen
@@ -108,7 +117,7 @@ def find_screen(
             search.try_clusters(method, search.best[0].clusters)
             advance(1)
     setting, screen = search.best
-    final = View.of(screen, output, Steps.of(held_out, output), search.demand).measure(CONFIDENCE)
+    final = View.of(screen, output, Steps.of(held_out, output), options).measure(CONFIDENCE)
     return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
 
 
@@ -126,7 +135,6 @@ class ScreenSearch:
     ) -> None:
         self.fit, self.choose, self.output, self.options = fit, choose, output, options
         self.regressed, self.always = fit.spread(REGRESSED), np.array([eos_id], np.int32)
-        self.demand = Demand(options.top_k, options.tolerance)
         self.confidence, self.report = CONFIDENCE, report or Reporter()
         self.curve: list[Setting] = []
         self.best: tuple[Setting, Screen]
@@ -163,9 +171,9 @@ class ScreenSearch:
             start = count(assign(hidden, weight, bias), top, clusters, vocab, self.always)
             task = L2sTask(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
             weight = learn(task, weight, options.rounds, options.seed)
-        label = assign(hidden, weight, bias)
-        after = nearby(hidden, weight, bias, min(len(NEAR), clusters - 1)) if options.neighbors else None
-        counts = count(label, top, clusters, vocab, self.always, after)
+        first = nearest(hidden, weight, bias, min(1 + len(NEAR), clusters) if options.neighbors else 1)
+        label = first[:, 0]
+        counts = count(label, top, clusters, vocab, self.always, first[:, 1:])
         everywhere = np.tile(hidden.mean(axis=0), (clusters, 1))
         mass = weigh(hidden, self.fit.total, label, clusters, self.output)
         return Clustering(method, weight, bias, counts, mass, means(hidden, label, everywhere))
@@ -187,12 +195,12 @@ class ScreenSearch:
             return None
         screen = complete(sets, self.output, clustering.mass, self.regressed.hidden, self.regressed.total)
         if self.options.fidelity:
-            view = View.of(screen, self.output, self.choose, self.demand, clustering.center)
+            view = View.of(screen, self.output, self.choose, self.options, clustering.center)
             view = view.calibrate(self.options.fidelity, self.confidence)
             screen = view.screen
         else:  # no row falls back, so that the residual mass has to be right on average
             screen = rescale(screen, self.output, self.choose.hidden, self.choose.total)
-            view = View.of(screen, self.output, self.choose, self.demand)
+            view = View.of(screen, self.output, self.choose, self.options)
         setting = Setting(clustering.method, len(clustering.weight), budget, view.measure(self.confidence))
         self.curve.append(setting)
         self.report.note(_line(setting))

@@ -12,17 +12,27 @@ would see. A scale for each token, its square over its product with its words, m
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import OptionError
+from sharpbeam.fit.collect import collect_rows
+from sharpbeam.fit.progress import Listener, Reporter
+from sharpbeam.fit.texts import Texts, texts_or_sample
+from sharpbeam.models.registry import architecture_of
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.preview import LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.storage.model_folder import read_config
 from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
@@ -41,6 +51,75 @@ STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that w
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for exact sums of: 112 of 5,780 of Firefox's English-Portuguese model
 REQUESTS, TIMED = (1, 8), 20  # at a time, and steps, that gains are measured with
+VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
+USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
+
+
+@dataclass(frozen=True)
+class PreviewFit:
+    """The outcome of a fit."""
+
+    folder: Path  # the model's, which the preview was written to
+    preview: Preview
+    vectors: int  # that it was fitted to
+    sample: bool  # whether they are of the sample sentences of the package
+    gains: Mapping[str, float]  # times that the preview was faster than a scan here, as `gains_of` has them
+
+    def summary(self) -> str:
+        """The outcome for people."""
+        text = "sample sentences" if self.sample else "the text"
+        gains = ", ".join(f"{name} {times:.1f}" for name, times in self.gains.items())
+        share = 4 * self.preview.codes.shape[1] / self.preview.words.shape[1]
+        return (
+            f"{self.folder}: preview fitted to {self.vectors} hidden vectors of {text}.\nIt reads {share:.1%} of the "
+            f"bytes of an int8 scan. Times as fast as one here: {gains}."
+        )
+
+
+def fit_preview(
+    model: str | Path,
+    text: Texts = (),
+    *,
+    vectors: int = VECTORS,
+    machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
+    progress: Listener | None = None,
+) -> PreviewFit:
+    """Fit the preview of a model's output layer, for `output_layer="preview"`.
+
+    `text` names files with one source sentence a line (.gz too; a language model reads it); those of a multilingual
+    model with their direction, as "de-en=news.de". Without text the sample sentences of the package are taken.
+    `vectors` hidden vectors are taken. Takes seconds.
+
+    Raises OptionError for options that do not fit, ModelError for a model that cannot be read, InputError for text that
+    cannot be read, OutputError for a folder that cannot be written to.
+    """
+    require(vectors >= 100, "vectors", vectors, "100 or more")
+    folder, report = find_model(str(model)), Reporter(progress)
+    task = architecture_of(read_config(folder)).task
+    if not text and task == "language":
+        raise OptionError("text is empty; a language model needs a file of text to read: --text FILE.")
+    loaded = load_model(folder, machine, task)
+    weight, bias = loaded.model.output()
+    # Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
+    scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
+    texts, parts = texts_or_sample(loaded, text), []
+    count = -(-vectors // len(texts))
+    for direction, lines in texts:
+        with report.stage("collecting", count, "vectors") as advance:
+            parts.append(collect_rows(scanned, lines, count, 1, 1, direction, advance)[1]["hidden"])
+    samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
+    report.note(f"fitting to {len(samples)} hidden vectors")
+    preview = find_preview(weight, bias, samples)
+    gains = gains_of(weight, bias, preview, samples)
+    loaded.artifacts.save("preview", preview, {"gains": gains, "vectors": len(samples), "sample": not text})
+    return PreviewFit(folder, preview, len(samples), not text, gains)
+
+
+def worth_fitting(model: str | Path) -> bool:
+    """Whether a preview can be fitted without text in seconds, and may gain: by task, languages and vocabulary."""
+    config = read_config(find_model(str(model)))
+    alone = architecture_of(config).task == "translation" and not LanguageTags.of(config).tokens
+    return alone and USUAL[0] <= config.target_vocab_size <= USUAL[1]
 
 
 def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
@@ -119,21 +198,17 @@ def _words(rows: Floats, lengths: Ids) -> Floats:
     for group in _slices(lengths):
         own = np.ascontiguousarray(rows[:, group])
         best = own[np.argsort(own[:, own.var(axis=0).argmax()], kind="stable")]
-        found = np.stack(
-            [part.mean(axis=0) for part in np.array_split(best, WORDS)]
-            if len(best) >= WORDS
-            else [best[i % len(best)] for i in range(WORDS)]
-        )
+        best = np.resize(best, (max(len(best), WORDS), best.shape[1]))
+        centers = np.stack([part.mean(axis=0) for part in np.array_split(best, WORDS)])
         for round_ in range(ROUNDS):
-            members = (_nearest(own, found)[:, None] == np.arange(WORDS)).astype(np.float32)
+            members = (_nearest(own, centers)[:, None] == np.arange(WORDS)).astype(np.float32)
             count = members.sum(axis=0)
-            means = (members.T @ own) / np.maximum(count, 1.0)[:, None]
+            centers = (members.T @ own) / np.maximum(count, 1.0)[:, None]
             empty = count == 0
             if round_ < ROUNDS - 1 and empty.any():  # a word without rows takes one that is far from its own
-                far = np.argsort(-((own - means[members.argmax(axis=1)]) ** 2).sum(axis=1))[: int(empty.sum())]
-                means[np.flatnonzero(empty)[: len(far)]] = own[far]
-            found = means
-        words[:, group] = found
+                far = np.argsort(-((own - centers[members.argmax(axis=1)]) ** 2).sum(axis=1))[: int(empty.sum())]
+                centers[np.flatnonzero(empty)[: len(far)]] = own[far]
+        words[:, group] = centers
     return words
 
 
@@ -177,16 +252,16 @@ def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats)
     layer, exact = PreviewLayer.build(weight, bias, preview), ExactLayer.build(weight, bias)
     top = exact.topk(samples, 1)
     best = top.token[:, 0]
-    wanted = np.einsum("nd,nd->n", samples, weight[best], dtype=np.float64) + bias[best] - top.log_prob[:, 0]
+    true = np.einsum("nd,nd->n", samples, weight[best], dtype=np.float64) + bias[best] - top.log_prob[:, 0]
     sums = [
-        np.exp(layer.totals(samples, Normalizer(DEPTH, near, far))[0].astype(np.float64) - wanted)
+        np.exp(layer.totals(samples, Normalizer(DEPTH, near, far))[0].astype(np.float64) - true)
         for near, far in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
     ]  # as shares of the true sums
     parts = np.stack([sums[1] - sums[0], sums[2] - sums[0]], axis=1)
     near, far = np.maximum(np.linalg.lstsq(parts, 1.0 - sums[0], rcond=None)[0], 1e-3).tolist()
     total, share = layer.totals(samples, Normalizer(DEPTH, near, far))
     counts = share > LEAST_SHARE
-    error = np.abs(total[counts] - wanted[counts]) / np.sqrt(share[counts])
+    error = np.abs(total[counts] - true[counts]) / np.sqrt(share[counts])
     spread = SAFETY * float(np.quantile(error, STATED)) if len(error) else 1.0
     return Normalizer(DEPTH, near, far, spread)
 
@@ -195,56 +270,40 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) ->
     """Times that the preview is faster than a scan on this machine, a single request and a batch.
 
     "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
-    of 5.
+    of 5. By the thread's processor time.
     """
+    exact, row = ExactLayer.build(weight, bias), np.ascontiguousarray(samples[:1])
+    sums = SETTLED * median(_nanoseconds(exact.topk, row, 1) for _ in range(5))
     layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
 
-    sums = SETTLED * _row_time(ExactLayer.build(weight, bias), samples)
+    def gain(width: int, normalize: bool = True, extra: float = 0.0) -> float:
+        return geometric_mean(_step_gain(layer, scan, samples, width, n, normalize, extra) for n in REQUESTS)
 
-    def gain(width: int, *, normalize: bool = True, asked: float = 0.0) -> float:
-        return geometric_mean(
-            _step_gain(layer, scan, samples, width, n, normalize=normalize, asked=asked) for n in REQUESTS
-        )
-
-    return {"greedy": gain(1, normalize=False), "scores": gain(1), "beam": gain(5, asked=sums)}
+    return {"greedy": gain(1, normalize=False), "scores": gain(1), "beam": gain(5, extra=sums)}
 
 
-def _row_time(exact: ExactLayer, samples: Floats) -> float:
-    """Nanoseconds that the exact sum of one row takes."""
-    spent, row = [], np.ascontiguousarray(samples[:1])
-    for _ in range(5):
-        began = time.thread_time_ns()
-        exact.topk(row, 1)
-        spent.append(time.thread_time_ns() - began)
-    return median(spent)
+def _nanoseconds(call: Callable[..., object], *arguments: object) -> int:
+    began = time.thread_time_ns()
+    call(*arguments)
+    return time.thread_time_ns() - began
 
 
 def _step_gain(
-    layer: PreviewLayer,
-    scan: ScanLayer,
-    samples: Floats,
-    width: int,
-    requests: int,
-    *,
-    normalize: bool,
-    asked: float,
+    layer: PreviewLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, normalize: bool, extra: float
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    By the thread's processor time, medians of interleaved calls. Without `normalize` both find tokens only. `asked`
-    nanoseconds a row are added to the time of `layer`: for the exact sums that a search asks for.
+    Medians of interleaved calls. Without `normalize` both find tokens only. `extra` nanoseconds a row are added to the
+    time of `layer`: for the exact sums that a search asks for.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
     k = min(1 if width == 1 else 2 * width, layer.vocab_size)
-    spent: tuple[list[int], list[int]] = [], []
+    spent = list[tuple[int, int]]()
     for step in range(TIMED):
         at = (step * rows) % max(1, len(samples) - rows)
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
-        began = time.thread_time_ns()
-        scan.native.topk_details(hidden, k, normalize)
-        between = time.thread_time_ns()
-        layer.native.topk_details(hidden, k, normalize, request, score, width)
-        spent[0].append(between - began)
-        spent[1].append(time.thread_time_ns() - between)
-    return median(spent[0]) / max(1.0, median(spent[1]) + asked * rows)
+        of_scan = _nanoseconds(scan.native.topk_details, hidden, k, normalize)
+        spent.append((of_scan, _nanoseconds(layer.native.topk_details, hidden, k, normalize, request, score, width)))
+    scanned, previewed = (median(times) for times in zip(*spent, strict=True))
+    return float(scanned / max(1.0, previewed + extra * rows))

@@ -1,4 +1,7 @@
-"""Candidate sets: which tokens each cluster keeps (L2S section 3.2; CVP section 2.2).
+"""Clusters, by k-means (CVP-1; spherical: L2S-4), and which tokens each keeps (L2S section 3.2; CVP section 2.2).
+
+k-means is our own: plain Lloyd iterations on BLAS matmuls are short, depend on the seed alone, and need no more than
+NumPy; Faiss would be a package of 30 MB for the same centroids.
 
 A cluster meets tokens that none of its own vectors needed, and most of these were needed by vectors nearby. So, beyond
 the papers, the tokens of a vector count a little in the clusters that come after its own too (`NEAR`): sets
@@ -16,6 +19,77 @@ from sharpbeam.output_layers.screen import Screen
 from sharpbeam.types import Floats, Ids
 
 NEAR = (0.1, 0.05, 0.03, 0.02)  # what a vector counts in the clusters after its own, best first
+BLOCK = 2048  # rows whose scores are held at a time: with 400 clusters they stay in the cache
+ITERATIONS = 20  # at most, as in CVP
+SETTLED = 1e-3  # share of the rows that change their cluster: below it the centroids stay
+SAMPLE = 512  # rows for each cluster that the iterations use, at most: more take longer and give the same
+
+
+def kmeans(rows: Floats, clusters: int, seed: int, spherical: bool = False) -> tuple[Floats, Floats]:
+    """Clusters of `rows` [n, D] as weight [C, D] and bias [C]: a row belongs to argmax of rows @ weight.T + bias.
+
+    Euclidean: weight = centroids, bias = -|centroid|^2 / 2. Spherical: unit vectors and no bias, by the cosine. The
+    first centroids are different rows drawn by `seed`; an empty cluster restarts at a row that is drawn anew.
+    """
+    draw = np.random.default_rng(seed)
+    sample = rows[np.sort(draw.permutation(len(rows))[: clusters * SAMPLE])]
+    if spherical:
+        sample = _unit(sample)
+    weight = _affine(sample[draw.permutation(len(sample))[:clusters]], spherical)
+    before = np.full(len(sample), -1, np.int32)
+    for _ in range(ITERATIONS):
+        label = assign(sample, *weight)
+        weight = _affine(means(sample, label, sample[draw.integers(0, len(sample), clusters)]), spherical)
+        if np.count_nonzero(label != before) <= SETTLED * len(sample) and len(np.unique(label)) == clusters:
+            break
+        before = label
+    return weight
+
+
+def assign(rows: Floats, weight: Floats, bias: Floats) -> Ids:
+    """The cluster of each of `rows` [n, D], [n] int32: the largest rows @ weight.T + bias, the lowest id on ties."""
+    return nearest(rows, weight, bias, 1)[:, 0]
+
+
+def nearest(rows: Floats, weight: Floats, bias: Floats, count: int) -> Ids:
+    """The `count` clusters that come first for each of `rows` [n, D], best first: [n, count] int32; count <= C."""
+    clusters = np.empty((len(rows), count), np.int32)
+    for first in range(0, len(rows), BLOCK):
+        scores = rows[first : first + BLOCK] @ weight.T
+        scores += bias
+        for column in range(count):  # of a few; a partition and a sort take longer
+            best = scores.argmax(axis=1)
+            clusters[first : first + BLOCK, column] = best
+            scores[np.arange(len(scores)), best] = -np.inf
+    return clusters
+
+
+def members(label: Ids, clusters: int) -> list[NDArray[np.intp]]:
+    """The rows of each cluster, in their order; `label` [n] says the cluster of each."""
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.searchsorted(label[order], np.arange(1, clusters)))
+
+
+def means(rows: Floats, label: Ids, empty: Floats) -> Floats:
+    """Mean of the rows of each cluster [C, D]; of one without rows, its row of `empty` [C, D]."""
+    result = empty.copy()
+    for cluster, own in enumerate(members(label, len(empty))):
+        if len(own):
+            result[cluster] = rows[own].mean(axis=0)
+    return result
+
+
+def _affine(centroids: Floats, spherical: bool) -> tuple[Floats, Floats]:
+    if spherical:
+        return _unit(centroids), np.zeros(len(centroids), np.float32)
+    return centroids, np.float32(-0.5) * np.einsum("cd,cd->c", centroids, centroids)
+
+
+def _unit(rows: Floats) -> Floats:
+    """Rows of length one; a row of zeros stays."""
+    length = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    unit: Floats = rows / np.maximum(length, np.finfo(np.float32).tiny)[:, None]
+    return unit
 
 
 @dataclass(frozen=True)
@@ -42,8 +116,8 @@ class Counts:
         return float(self.rows[self.cluster].sum() / self.rows.sum())
 
 
-def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, nearby: Ids | None = None) -> Counts:
-    """Count for rows with clusters `label` [n] and exact top k `top` [n, k]; `nearby` [n, m] are the next clusters.
+def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, after: Ids | None = None) -> Counts:
+    """Count for rows with clusters `label` [n] and exact top k `top` [n, k]; `after` [n, m] are the next clusters.
 
     The tokens `always` are needed by every vector: whatever the budget, they stand in each set.
     """
@@ -51,7 +125,7 @@ def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, nearby: 
     forced = (np.arange(clusters)[:, None] * vocab + always).ravel()
     own, number = _pairs(label, top, vocab, always)
     own, number = np.concatenate([own, forced]), np.concatenate([number, rows.repeat(len(always))])
-    others = [] if nearby is None else [_pairs(column, top, vocab, always) for column in nearby.T]
+    others = [] if after is None else [_pairs(column, top, vocab, always) for column in after.T]
     pairs, place = np.unique(np.concatenate([own, *(pair for pair, _ in others)]), return_inverse=True)
     counts, near, at = np.zeros(len(pairs), np.int64), np.zeros(len(pairs)), len(own)
     counts[place[:at]] = number

@@ -7,7 +7,6 @@ is the least for which the rows of held-out sentences have all tokens that matte
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -19,11 +18,10 @@ from numpy.typing import NDArray
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, needs_extra
-from sharpbeam.fit.preview.job import BEAM
+from sharpbeam.fit.bound import design_effect, lower_bound
+from sharpbeam.fit.collect import collect_rows, distinct_lines
 from sharpbeam.fit.progress import Listener, Reporter
-from sharpbeam.fit.screen.bound import design_effect, lower_bound
-from sharpbeam.fit.screen.collect import Collector
-from sharpbeam.fit.texts import texts_or_sample
+from sharpbeam.fit.texts import Texts, texts_or_sample
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.scan import ScanLayer
@@ -33,7 +31,7 @@ from sharpbeam.types import Floats, Ids
 VECTORS = 60_000
 GREEDY = 3  # one in this many is of greedy search, whose hypotheses a beam's seldom are
 HELD_OUT = 3  # one sentence in this many is not fitted on
-TOP_K = 2 * BEAM
+BEAM, TOP_K = 5, 10  # the k best tokens of a row: a beam of 5 can use no more
 UNITS = 64
 EPOCHS = 8
 BATCH = 256
@@ -106,7 +104,7 @@ class FallbackTestFit:
 
 def fit_fallback_test(
     model: str | Path,
-    text: str | Path | Sequence[str | Path],
+    text: Texts,
     *,
     fidelity: float,
     vectors: int = VECTORS,
@@ -125,13 +123,12 @@ def fit_fallback_test(
     """
     require(0 < fidelity < 1, "fidelity", fidelity, "between 0 and 1")
     require(vectors >= 3000, "vectors", vectors, "3000 or more")
-    files = [str(one) for one in ([text] if isinstance(text, str | Path) else text)]
-    require(bool(files), "text", files, "given: the fallback test is fitted to real text")
+    require(bool(text), "text", text, "given: the fallback test is fitted to real text")
     folder, report = find_model(str(model)), Reporter(progress)
     loaded = load_model(folder, machine, "translation")
     shortlist: Shortlist = loaded.artifacts.read("shortlist")
     loaded = replace(loaded, exact=ScanLayer.build(*loaded.model.output(), machine.isa))  # the same tokens, sooner
-    texts, parts = texts_or_sample(loaded, files), list[FallbackRows]()
+    texts, parts = texts_or_sample(loaded, text), list[FallbackRows]()
     for beam_size, share in ((1, 1 / GREEDY), (BEAM, 1 - 1 / GREEDY)):
         count = -(-int(share * vectors) // len(texts))
         for direction, lines in texts:
@@ -163,11 +160,8 @@ def _collected(
     advance: Callable[[int], None],
 ) -> FallbackRows:
     """At most `count` rows of a search over source sentences `lines`, with all logits in and outside of their sets."""
-    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
-        top_k = min(TOP_K, loaded.vocab_size)
-        collector = Collector(loaded, Path(work), beam_size, top_k, loaded.machine.workers, direction=direction)
-        records = collector.collect(lines, {}, count, lambda _: None).read()[:count]
-    requests = collector.requests([line for line in dict.fromkeys(lines) if line.strip()])
+    collector, records = collect_rows(loaded, lines, count, beam_size, TOP_K, direction)
+    requests = collector.requests(list(distinct_lines(lines)))
     sentence: Ids = np.ascontiguousarray(records["sentence"])
     hidden, (weight, bias) = np.ascontiguousarray(records["hidden"]), loaded.model.output()
     floor = records["floor"] if beam_size > 1 else np.full(len(hidden), -np.inf, np.float32)

@@ -9,6 +9,7 @@ into memory.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -18,12 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sharpbeam._core import LayerRun
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
+from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
@@ -65,15 +68,13 @@ class Collection:
 
     @classmethod
     def of(cls, collections: Sequence[Collection]) -> Collection:
-        """Several in one, their sentences numbered one after the other, and dealt as those of each are."""
-        parts, before, first = list[Records](), list[int](), 0
-        for collection in collections:
-            raised = collection.before or (0,) * len(collection.parts)
-            parts += collection.parts
-            before += [first + own for own in raised]
-            ends = [p["sentence"][-1] + own + 1 for p, own in zip(collection.parts, raised, strict=True) if len(p)]
-            first += -(-int(max(ends, default=0)) // DEALT) * DEALT
-        return cls(parts, tuple(before))
+        """Several of `Collector` in one: sentences numbered one after the other, and dealt as those of each are."""
+        before, first = list[int](), 0
+        for one in collections:
+            before += [first] * len(one.parts)
+            last = max((int(part["sentence"][-1]) for part in one.parts if len(part)), default=-1)
+            first += (last // DEALT + 1) * DEALT
+        return cls([part for one in collections for part in one.parts], tuple(before))
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -86,26 +87,20 @@ class Collection:
         return np.concatenate(parts)
 
 
-class HiddenRecorder(OutputLayer, OutputLayerRun):
+class HiddenRecorder(OutputLayer):
     """An output layer in one run, which keeps the hidden vectors that it is asked about."""
 
+    native: LayerRun | None = None
     reason = "the hidden vectors are recorded"
 
     def __init__(self, output_layer: OutputLayer, top_k: int) -> None:
         self._layer, self._top_k, self.vocab_size = output_layer.open(), top_k, output_layer.vocab_size
+        self.admit, self.evict = self._layer.admit, self._layer.evict
         self.records: list[Records] = []
 
     def open(self) -> OutputLayerRun:
         """The recorder, which is of one run."""
         return self
-
-    def admit(self, requests: Sequence[Request]) -> None:
-        """As the output layer's."""
-        self._layer.admit(requests)
-
-    def evict(self, request: Ids) -> None:
-        """As the output layer's."""
-        self._layer.evict(request)
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """As the output layer's, and kept."""
@@ -157,15 +152,18 @@ class RecordedSearch(BeamSearch):
 
 @dataclass(frozen=True)
 class Collector:
-    """Decodes text with the exact layer and writes what it sees to `folder`."""
+    """Decodes text with the exact layer and writes what it sees to `folder`; a language model reads the text."""
 
     parts: LoadedModel
     folder: Path
     beam_size: int  # the vectors of all rows of the beam are kept
     top_k: int
-    threads: int = 1
-    reads: bool = False  # for a language model: the text is read, not continued
     direction: Direction | None = None  # None: no languages are named
+
+    @property
+    def reads(self) -> bool:
+        """Whether the text is read, not continued."""
+        return architecture_of(self.parts.config).task == "language"
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]
@@ -182,13 +180,16 @@ class Collector:
         self._check_identity(
             identity | {"format": FORMAT, "beam_size": 0 if self.reads else self.beam_size, "top_k": self.top_k}
         )
-        parts, distinct = list[Records](), _distinct(lines)
+        parts, distinct = list[Records](), distinct_lines(lines)
         while sum(map(len, parts)) < vectors and (chunk := list(islice(distinct, LINES))):
             path = self.folder / f"part-{len(parts):05d}.npy"
             if not path.exists():
                 with replacing_file(path) as staging, staging.open("wb") as file:
                     np.save(file, self._decode(chunk, len(parts) * LINES), allow_pickle=False)
-            parts.append(_mapped(path))
+            try:
+                parts.append(np.load(path, mmap_mode="r", allow_pickle=False))
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path} cannot be read ({error}); remove it and run again.") from error
             progress(len(parts[-1]))
         if not parts:
             raise InputError("the text has no sentence to decode; give a --text file with one sentence a line.")
@@ -224,7 +225,7 @@ class Collector:
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(run, recorder, search, FixedBatches(queue))
 
-        for _ in run_workers(work, queue.close, queue.batches(self.threads)):
+        for _ in run_workers(work, queue.close, queue.batches(parts.machine.workers)):
             pass
         # All steps of a sentence are one recorder's, so their order does not depend on the number of threads.
         records = np.concatenate([step for recorder in recorders for step in recorder.records])
@@ -271,7 +272,7 @@ class Collector:
             )
 
 
-def _distinct(lines: Iterable[str]) -> Iterator[str]:
+def distinct_lines(lines: Iterable[str]) -> Iterator[str]:
     """Lines that are not empty, each once."""
     earlier: set[str] = set()
     for line in lines:
@@ -280,9 +281,50 @@ def _distinct(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def _mapped(path: Path) -> Records:
-    try:
-        records: Records = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove it and run again.") from error
-    return records
+def collect_rows(
+    loaded: LoadedModel,
+    lines: Iterable[str],
+    count: int,
+    beam_size: int,
+    top_k: int,
+    direction: Direction,
+    advance: Callable[[int], None] = lambda _: None,
+) -> tuple[Collector, Records]:
+    """At most `count` rows of a search over source sentences `lines`, in memory, and what collected them."""
+    with tempfile.TemporaryDirectory(prefix="sharpbeam-") as work:
+        collector = Collector(loaded, Path(work), beam_size, min(top_k, loaded.vocab_size), direction)
+        return collector, collector.collect(lines, {}, count, advance).read()[:count]
+
+
+@dataclass(frozen=True)
+class OutputMatrix:
+    """The output layer that something is fitted for."""
+
+    weight: Floats  # [V, D]
+    bias: Floats  # [V]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Recorded steps with what every setting of a screen needs of them, computed once."""
+
+    records: Records  # [n]
+    hidden: Floats  # [n, D], C-contiguous
+    total: Floats  # [n] log Z of the exact layer
+
+    @classmethod
+    def of(cls, records: Records, output: OutputMatrix) -> Steps:
+        """The steps `records` [n] of the layer `output`."""
+        hidden, token = np.ascontiguousarray(records["hidden"]), records["token"][:, 0]
+        logit = np.einsum("nd,nd->n", hidden, output.weight[token]) + output.bias[token]
+        return cls(records, hidden, np.asarray(logit - records["log_prob"][:, 0], np.float32))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def spread(self, most: int) -> Steps:
+        """At most `most` of them, at equal distances."""
+        if len(self) <= most:
+            return self
+        chosen = np.linspace(0, len(self) - 1, most).astype(np.int64)
+        return Steps(self.records[chosen], self.hidden[chosen], self.total[chosen])

@@ -1,1 +1,0 @@
-"""Lexical shortlists: from word alignment, or from the files of other engines."""
