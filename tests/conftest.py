@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.gru.tensors import tensor_shapes
-from sharpbeam.models.transformer import tensors as transformer
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
@@ -43,7 +41,7 @@ def random_tensors(config: GruConfig, seed: int) -> dict[str, np.ndarray]:
     """Weights for `config` large enough that the words and the ends of the answers depend on the input."""
     draw = np.random.default_rng(seed)
     tensors = {}
-    for name, shape in tensor_shapes(config).items():
+    for name, shape in config.tensor_shapes().items():
         scale = 0.1 if len(shape) == 1 else 0.5 if "embedding" in name else 3.0 * (3.0 / shape[-1]) ** 0.5
         tensors[name] = draw.normal(0, scale, shape).astype(np.float32)
     tensors["output_bias"][config.eos_id] += 11.0  # most answers end by themselves, a few run to max_length
@@ -87,7 +85,7 @@ def make_transformer(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
         sizes = {"hidden_dim": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_heads": 2, "decoder_heads": 2}
         config = TransformerConfig(200, 200, **sizes, encoder_ffn_dim=20, decoder_ffn_dim=20, **facts)
         draw = np.random.default_rng(3)
-        shapes = transformer.tensor_shapes(config)
+        shapes = config.tensor_shapes()
         tensors = {name: draw.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
         vocabularies = {"source.spm": (tiny_model / "source.spm").read_bytes()}
         save_model(tmp_path / "transformer", config, tensors, vocabularies, "# tiny\n\nRandom weights, for tests.\n")

@@ -14,7 +14,6 @@ from sharpbeam.convert.readers.hugging_face.marian import NAMES
 from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import read_config, read_tensors
 from sharpbeam.storage.tensors import save_tensors
 from sharpbeam.types import Floats
@@ -75,7 +74,7 @@ def _tensors(config: TransformerConfig, ours: Mapping[str, Floats]) -> dict[str,
         tensors["model.decoder.embed_tokens.weight"] = ours["target_embedding"]
     if not config.tied_output:
         tensors["lm_head.weight"] = ours["output_weight"]
-    shapes = tensor_shapes(replace(config, attention_bias=True, ffn_bias=True))
+    shapes = replace(config, attention_bias=True, ffn_bias=True).tensor_shapes()
     for name in [name for name in shapes if name.startswith(("encoder", "decoder"))]:
         tensor, parts = ours.get(name, np.zeros(shapes[name], np.float32)), names_of(name, NAMES)
         for theirs, part in zip(parts, np.split(tensor, len(parts)), strict=True):

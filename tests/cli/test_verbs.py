@@ -17,7 +17,6 @@ from sharpbeam import Translator
 from sharpbeam.convert.readers.tokens import START
 from sharpbeam.jobs import chunks
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.lstm_lm.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
@@ -180,7 +179,7 @@ def test_info_says_what_an_added_word_is(call: Run, make_transformer: Callable[.
 def test_info_describes_a_language_model(call: Run, tmp_path: Path) -> None:
     words = WordVocabulary([*SPECIAL_WORDS, "ba", "bu"])
     config = LstmLmConfig(len(words), embedding_dim=3, hidden_dim=4, layers=1)
-    tensors = {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(config).items()}
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in config.tensor_shapes().items()}
     save_model(tmp_path / "lm", config, tensors, {"vocab.json": words.serialized}, "# small\n")
     facts = json.loads(call("info", tmp_path / "lm", "--json").out)
     assert (facts["architecture"], facts["layers"]) == ("lstm-lm", 1)

@@ -34,7 +34,6 @@ from bench.harness import record
 from sharpbeam.convert.read import read_model
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.text.sentencepiece import train_sentencepiece
 from sharpbeam.text.vocabulary import read_vocabularies
@@ -261,7 +260,7 @@ SMALL = TransformerConfig(
 
 def _small_model(folder: Path) -> Path:
     draw = np.random.default_rng(0)
-    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(SMALL).items()}
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in SMALL.tensor_shapes().items()}
     folder.parent.mkdir(parents=True, exist_ok=True)
     lines = (record.ROOT / "demo/german.txt").read_text(encoding="utf-8").splitlines()
     spm = folder.parent / "words.spm"

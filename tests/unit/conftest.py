@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from sharpbeam import _core
-from sharpbeam.models.gru import tensors as recurrent
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.interface import Decoding, Model
-from sharpbeam.models.lstm import tensors as lstm_attention
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import TranslationConfig
-from sharpbeam.models.transformer import tensors as transformer
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.types import Floats, Ids, Request
 
@@ -164,15 +161,6 @@ def small(request: pytest.FixtureRequest) -> TranslationConfig:
     return SMALL[request.param]
 
 
-def tensor_shapes(config: TranslationConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors of `config`."""
-    if isinstance(config, LstmAttentionConfig):
-        return lstm_attention.tensor_shapes(config)
-    if isinstance(config, TransformerConfig):
-        return transformer.tensor_shapes(config)
-    return recurrent.tensor_shapes(config)
-
-
 @pytest.fixture(params=TABLES)
 def isa(request: pytest.FixtureRequest) -> str:
     """Each kernel table of this machine in turn."""
@@ -190,7 +178,7 @@ def make_tensors() -> Callable[..., Tensors]:
             scale = 0.3 if len(shape) == 1 else (2.0 / shape[1]) ** 0.5
             return draw.normal(1.0 if name.endswith("norm.weight") else 0.0, scale, shape).astype(np.float32)
 
-        return {name: one(name, shape) for name, shape in tensor_shapes(config).items()}
+        return {name: one(name, shape) for name, shape in config.tensor_shapes().items()}
 
     return make
 

@@ -20,7 +20,6 @@ import numpy as np
 from bench.harness.record import ROOT
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.screen import Screen, Screens
 from sharpbeam.output_layers.shortlist import Shortlist
@@ -106,7 +105,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     special = {"unk_id": config.unk_id, "bos_id": config.bos_id, "eos_id": config.eos_id, "pad_id": config.pad_id}
     pieces = ["<unk>", "<s>", "</s>", "<pad>", *(f"w{i}" for i in range(FIRST_WORD, size))]
     words = PieceVocabulary(pieces, special, (), None)
-    tensors = {name: _random(draw, name, shape) for name, shape in tensor_shapes(config).items()}
+    tensors = {name: _random(draw, name, shape) for name, shape in config.tensor_shapes().items()}
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
     parts = load_model(folder, MachineOptions())
     ids = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag

@@ -12,7 +12,6 @@ import dataclasses
 import tempfile
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +123,8 @@ def _random(name: str, folder: Path, like: Path) -> Path:
     architecture = find_architecture(facts.pop("architecture"))
     words = read_config(like).target_vocab_size
     config: Any = from_facts(architecture.config, {"source_vocab_size": words, "target_vocab_size": words} | facts)
-    shapes = import_module(f"{architecture.config.__module__.rpartition('.')[0]}.tensors").tensor_shapes(config)
     draw = np.random.default_rng(1)
-    tensors = {n: draw.uniform(-0.05, 0.05, shape).astype(np.float32) for n, shape in shapes.items()}
+    tensors = {n: draw.uniform(-0.05, 0.05, s).astype(np.float32) for n, s in config.tensor_shapes().items()}
     save_model(folder, config, tensors, {"source.spm": (like / "source.spm").read_bytes()}, "# random weights\n")
     return folder
 

@@ -15,16 +15,19 @@ from numpy.typing import NDArray
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
+from sharpbeam.models.config import SCALE
 from sharpbeam.models.registry import Config, architecture_of
-from sharpbeam.models.tensors import SCALE
 from sharpbeam.types import Floats, Ids, Request
 
-AttendingCoreRun = _core.GruDecoding | _core.LstmAttentionDecoding | _core.TransformerDecoding
-CoreRun = AttendingCoreRun | _core.LstmLmDecoding  # the calls are described in `models.interface.Decoding`
+# The calls are described in `models.interface.Decoding`.
+CoreRun = _core.GruDecoding | _core.LstmAttentionDecoding | _core.TransformerDecoding | _core.LstmLmDecoding
 
 
 class NativeDecoding:
-    """`models.interface.Decoding` on the compiled core. A caller's mistake raises ValueError and changes nothing."""
+    """`models.interface.Decoding` on the compiled core, and `Attending` if the model has attention.
+
+    A caller's mistake raises ValueError and changes nothing.
+    """
 
     native: _core.ModelRun | None
     reason: str = ""
@@ -32,6 +35,8 @@ class NativeDecoding:
     def __init__(self, run: CoreRun) -> None:
         self.native = self._run = run
         self.step, self.retain, self.evict = run.step, run.retain, run.evict
+        if not isinstance(run, _core.LstmLmDecoding):
+            self.attend = run.attend
 
     def admit(self, requests: Sequence[Request]) -> Ids:
         """Encode `requests` together; returns the handle of each one's initial state, [B] int32."""
@@ -39,14 +44,6 @@ class NativeDecoding:
         length = np.array([len(request.source) for request in requests], dtype=np.int32)
         token = np.concatenate([np.empty(0, np.int32), *(request.source for request in requests)])
         return self._run.admit(index, token, length)
-
-
-class NativeTranslation(NativeDecoding):
-    """`models.interface.Attending` on the compiled core."""
-
-    def __init__(self, run: AttendingCoreRun) -> None:
-        super().__init__(run)
-        self.attend = run.attend
 
 
 class NativeModel:
@@ -63,7 +60,7 @@ class NativeModel:
         precomputed_attention: bool = False,
         merge_states: bool = True,
     ) -> None:
-        """Pack `tensors` (float32, C-contiguous, names and shapes as `tensor_shapes`) for the kernel table `isa`.
+        """Pack `tensors` (float32, C-contiguous, names and shapes as of the config) for the kernel table `isa`.
 
         A matrix may be float16, or int8 with a scale for each row as NAME.scale: it is widened while it is packed.
 
@@ -103,5 +100,4 @@ class NativeModel:
 
     def open(self) -> NativeDecoding:
         """Fresh caches for one decoding run, to be used by one thread at a time."""
-        kind = NativeTranslation if self._architecture.task == "translation" else NativeDecoding
-        return kind(self._architecture.core_run(self._core))
+        return NativeDecoding(self._architecture.core_run(self._core))

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError, nearest
+from sharpbeam.models.config import Shape, compare_shapes
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.gru.tensors import tensor_shapes as gru_shapes
 from sharpbeam.models.lstm.config import LstmAttentionConfig
-from sharpbeam.models.lstm.tensors import tensor_shapes as lstm_shapes
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.lstm_lm.tensors import tensor_shapes as lstm_lm_shapes
-from sharpbeam.models.tensors import Shape, compare_shapes
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes as transformer_shapes
 from sharpbeam.types import Floats
 
 TranslationConfig = GruConfig | LstmAttentionConfig | TransformerConfig
@@ -60,23 +55,20 @@ class Architecture:
         return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
 
 
-# Name, task, config, tensors, compiled model, decoding run, PyTorch module, and whether it takes shortcuts.
-_OWN: tuple[tuple[str, Task, type[Any], Any, Any, Any, str, bool], ...] = (
-    ("recurrent", "translation", GruConfig, gru_shapes, _core.GruModel, _core.GruDecoding, "GruModule", True),
-    (
-        *("lstm-attention", "translation", LstmAttentionConfig, lstm_shapes),
-        *(_core.LstmAttention, _core.LstmAttentionDecoding, "LstmAttentionModule", False),
-    ),
-    (
-        *("transformer", "translation", TransformerConfig, transformer_shapes),
-        *(_core.Transformer, _core.TransformerDecoding, "TransformerModule", False),
-    ),
-    ("lstm-lm", "language", LstmLmConfig, lstm_lm_shapes, _core.LstmLm, _core.LstmLmDecoding, "LstmLmModule", False),
+def _own(name: str, config: type[Any], core: Any, core_run: Any, *, shortcuts: bool = False) -> Architecture:
+    """An architecture of this package; its class in `module.py` has the name of its config."""
+    task: Task = "language" if config is LstmLmConfig else "translation"
+    module = config.__name__.replace("Config", "Module")
+    return Architecture(name, task, config, compare_shapes, core, core_run, module, shortcuts=shortcuts)
+
+
+_OWN = (
+    _own("recurrent", GruConfig, _core.GruModel, _core.GruDecoding, shortcuts=True),
+    _own("lstm-attention", LstmAttentionConfig, _core.LstmAttention, _core.LstmAttentionDecoding),
+    _own("transformer", TransformerConfig, _core.Transformer, _core.TransformerDecoding),
+    _own("lstm-lm", LstmLmConfig, _core.LstmLm, _core.LstmLmDecoding),
 )
-_ALL: dict[str, Architecture] = {
-    name: Architecture(name, task, config, partial(compare_shapes, shapes), core, run, module, shortcuts=shortcuts)
-    for name, task, config, shapes, core, run, module, shortcuts in _OWN
-}
+_ALL = {architecture.name: architecture for architecture in _OWN}
 
 
 def register_architecture(architecture: Architecture) -> None:

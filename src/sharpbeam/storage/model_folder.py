@@ -17,9 +17,8 @@ from safetensors import SafetensorError
 
 from sharpbeam import _core
 from sharpbeam.errors import ModelError
-from sharpbeam.models.config import from_facts
+from sharpbeam.models.config import SCALE, from_facts
 from sharpbeam.models.registry import Config, architecture_of, find_architecture
-from sharpbeam.models.tensors import SCALE
 from sharpbeam.storage.atomic import replacing_folder
 from sharpbeam.storage.tensors import Int8Matrix, TensorEntry, save_tensors, tensor_entries
 from sharpbeam.text.json import read_json

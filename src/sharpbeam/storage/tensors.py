@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sharpbeam.models.tensors import SCALE
+from sharpbeam.models.config import SCALE
 from sharpbeam.types import Floats
 
 # BF16: its bits

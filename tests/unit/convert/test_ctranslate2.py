@@ -19,7 +19,6 @@ from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers import ctranslate2 as reader
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import save_model
 from sharpbeam.storage.tensors import Int8Matrix
 
@@ -166,7 +165,7 @@ def test_a_folder_of_quickmt(tmp_path, gated):
         tied_output=True, source_eos=False,
     )  # fmt: skip
     draw = np.random.default_rng(3)
-    tensors = {name: draw.normal(0, 0.5, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    tensors = {name: draw.normal(0, 0.5, shape).astype(np.float32) for name, shape in config.tensor_shapes().items()}
     for name in filter(lambda name: name.endswith("norm.weight"), tensors):
         tensors[name] += np.sign(tensors[name])  # of any sign, or the last token is said again and again
     save_model(tmp_path / "made", config, tensors, {f"{side}.spm": data for side, data in spm.items()}, "# toy\n")

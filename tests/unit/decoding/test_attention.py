@@ -11,7 +11,6 @@ from sharpbeam import MachineOptions, OptionError, Translator
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.results import Answer
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.lstm_lm.tensors import tensor_shapes
 from sharpbeam.models.native import NativeModel
 from sharpbeam.options.decode import DecodeOptions
 
@@ -100,7 +99,7 @@ def test_alignment_is_the_largest_share_of_a_word() -> None:
 
 def test_a_model_without_attention_is_refused(tiny_model) -> None:
     config = LstmLmConfig(vocab_size=9, embedding_dim=4, layers=1, hidden_dim=4)
-    model = NativeModel(config, {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(config).items()})
+    model = NativeModel(config, {name: np.zeros(shape, np.float32) for name, shape in config.tensor_shapes().items()})
     with pytest.raises(
         OptionError, match="return_attention is given; it must be left out for a model without attention"
     ):

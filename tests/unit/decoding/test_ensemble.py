@@ -13,9 +13,6 @@ from reference import kernels as reference
 from sharpbeam import MachineOptions, ModelError, OptionError, Translator
 from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.inputs import encode_texts
-from sharpbeam.models.gru import tensors as recurrent
-from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.lstm import tensors as lstm_attention
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.registry import TranslationConfig
 from sharpbeam.options.decode import DecodeOptions
@@ -32,7 +29,7 @@ TOLERANCE = 2e-5  # of a log probability; the answers of the members differ by w
 def save(folder: Path, config: TranslationConfig, seed: int, vocabulary: bytes) -> Path:
     """A model folder with random weights."""
     draw, tensors = np.random.default_rng(seed), {}
-    shapes = (recurrent if isinstance(config, GruConfig) else lstm_attention).tensor_shapes(config)
+    shapes = config.tensor_shapes()
     for name, shape in shapes.items():
         scale = 0.1 if len(shape) == 1 else 0.5 if "embedding" in name else 3.0 * (3.0 / shape[-1]) ** 0.5
         tensors[name] = draw.normal(0, scale, shape).astype(np.float32)

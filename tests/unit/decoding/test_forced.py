@@ -14,10 +14,8 @@ from sharpbeam import MachineOptions, Translator
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.lstm import tensors as lstm_attention
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.registry import architecture_of
-from sharpbeam.models.transformer import tensors as transformer
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 from sharpbeam.storage.model_folder import read_config, save_model
@@ -39,7 +37,7 @@ SHORTCUTS: dict[str, Any] = {"precomputed_embeddings": 100, "precomputed_attenti
 def other_tensors(config: Any) -> dict[str, np.ndarray]:
     """Random weights, large enough that the answers depend on the input."""
     draw = np.random.default_rng(3)
-    shapes = (lstm_attention if isinstance(config, LstmAttentionConfig) else transformer).tensor_shapes(config)
+    shapes = config.tensor_shapes()
     tensors = {
         name: draw.normal(0, 0.1 if len(shape) == 1 else 0.5, shape).astype(np.float32)
         for name, shape in shapes.items()

@@ -15,7 +15,6 @@ import pytest
 
 from sharpbeam import MachineOptions
 from sharpbeam.decoding.workers import run_workers
-from sharpbeam.models.gru.tensors import tensor_shapes
 from sharpbeam.options import machine as cores
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, save_model
@@ -118,7 +117,7 @@ print(shared - alone, peak_memory() - shared)
 def test_workers_share_one_copy_of_the_weights(tiny_model: Path, tmp_path: Path) -> None:
     config = replace(read_config(tiny_model), encoder_dim=400, decoder_dim=700, attention_dim=300)
     draw = np.random.default_rng(1)
-    tensors = {n: draw.normal(0, 0.1, s).astype(np.float32) for n, s in tensor_shapes(config).items()}
+    tensors = {n: draw.normal(0, 0.1, s).astype(np.float32) for n, s in config.tensor_shapes().items()}
     vocabulary = {"source.spm": (tiny_model / "source.spm").read_bytes()}
     save_model(tmp_path / "wide", config, tensors, vocabulary, "# wide\n")
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "wide")]

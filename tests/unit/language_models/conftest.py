@@ -12,7 +12,6 @@ from unit.conftest import Walk
 from sharpbeam import _core
 from sharpbeam.models.interface import Model
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
-from sharpbeam.models.lstm_lm.tensors import tensor_shapes
 from sharpbeam.models.native import NativeModel
 from sharpbeam.types import Floats, Ids, Request
 
@@ -54,7 +53,7 @@ def random_tensors(config: LstmLmConfig, seed: int = 1) -> Tensors:
     draw = np.random.default_rng(seed)
     return {
         name: draw.normal(0, 0.3 if len(shape) == 1 else (4.0 / shape[1]) ** 0.5, shape).astype(np.float32)
-        for name, shape in tensor_shapes(config).items()
+        for name, shape in config.tensor_shapes().items()
     }
 
 

@@ -133,8 +133,8 @@ def test_tensors_of_another_config_are_refused(change, message):
     [
         ({"layers": 0}, "layers is 0; it must be 1 or more"),
         ({"tied_output": True}, "tied_output needs hidden_dim = embedding_dim, but they are 6 and 5"),
-        ({"eos_id": 9}, "eos_id is 9; it must lie inside the vocabulary"),
-        ({"eos_id": 1}, "bos_id and eos_id are both 1"),
+        ({"eos_id": 9}, "eos_id is 9; it must be below 9, the size"),
+        ({"eos_id": 1}, "eos_id is 1; it must be another one than bos_id, 1"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused(change, message):

@@ -9,7 +9,6 @@ import pytest
 
 from sharpbeam import _core
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 
 OPTIONS = {
     "compute_type": "float32",
@@ -24,7 +23,7 @@ CONFIG = TransformerConfig(
 
 
 def build(**changes: object) -> _core.Transformer:
-    tensors = {name: np.zeros(shape, np.float32) for name, shape in tensor_shapes(CONFIG).items()}
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in CONFIG.tensor_shapes().items()}
     config = dataclasses.asdict(CONFIG) | changes
     return _core.Transformer(
         {key: value for key, value in config.items() if value is not None}, tensors, "auto", OPTIONS

@@ -301,7 +301,7 @@ def test_bad_facts_of_an_lstm_are_refused():
         ({"layers": 0}, "layers is 0; it must be 1 or more"),
         ({"shared_embedding": True}, "shared_embedding needs one vocabulary"),
         ({"tied_output": True}, "tied_output needs hidden_dim = embedding_dim"),
-        ({"eos_id": 31}, "eos_id is 31; it must lie inside both vocabularies"),
+        ({"eos_id": 31}, "eos_id is 31; it must be below 31, the size"),
     ):
         with pytest.raises(ModelError, match=message):
             LstmAttentionConfig(**good | change)

@@ -16,7 +16,6 @@ import pytest
 from sharpbeam import _core
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import Screen, ScreenLayer
@@ -40,7 +39,7 @@ CONFIG = TransformerConfig(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of 80 MiB in float32."""
     draw = np.random.default_rng(2)
-    shapes = tensor_shapes(CONFIG)
+    shapes = CONFIG.tensor_shapes()
     tensors = {name: draw.standard_normal(shape, np.float32) * np.float32(0.05) for name, shape in shapes.items()}
     special = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": 3}
     words = PieceVocabulary([f"w{i}" for i in range(WORDS)], special, (), None)

@@ -17,7 +17,6 @@ from sharpbeam.decoding.loading import load_weights
 from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 from sharpbeam.storage.model_folder import (
     CONFIG_LIMIT,
     DIGEST,
@@ -43,7 +42,7 @@ def test_a_config_that_could_not_be_read_again_is_not_saved(tmp_path):
         tied_output=True, encoder_final_norm=False, decoder_final_norm=False, suppressed_ids=tuple(range(100, 9000)),
     )  # fmt: skip
     draw = np.random.default_rng(0)
-    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in tensor_shapes(config).items()}
+    tensors = {name: draw.normal(0, 1, shape).astype(np.float32) for name, shape in config.tensor_shapes().items()}
     with pytest.raises(ModelError, match=r"config\.json would have \d+ bytes, and at most 65536 are read"):
         save_model(tmp_path / "model", config, tensors, {}, "# card\n")
     assert not list(tmp_path.iterdir())

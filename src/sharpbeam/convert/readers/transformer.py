@@ -16,7 +16,6 @@ import numpy as np
 from sharpbeam.convert.formats.weights import Tensors
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.models.transformer.tensors import tensor_shapes
 
 Names = Mapping[str, str]
 _ENDINGS = {  # ours -> that of each program
@@ -52,7 +51,7 @@ def add_tensors(tensors: Tensors, sizes: Mapping[str, Any], table: Names, zero_b
     weights, layers = tensors.weights, config.encoder_layers + config.decoder_layers
     if layers > (most := len([*weights.names()])):  # a damaged config must not make us list billions of names
         raise ModelError(f"{weights.path}: its config has {layers} layers, but it has only {most} tensors.")
-    for name, shape in tensor_shapes(config).items():
+    for name, shape in config.tensor_shapes().items():
         if name in tensors:
             continue
         parts = names_of(name, table)

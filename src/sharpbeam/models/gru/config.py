@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sharpbeam.models.config import check_choices, check_sizes, check_translation, need
+from sharpbeam.models.config import ModelConfig, Shapes, cell, embeddings, linear, output
 from sharpbeam.types import Footprint
+
+GATES = 3  # in the order r, z, n
 
 
 @dataclass(frozen=True)
-class GruConfig:
+class GruConfig(ModelConfig):
     """Sizes and shape of a recurrent translation model; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
@@ -41,25 +43,45 @@ class GruConfig:
     eos_id: int = 2
     pad_id: int = 3
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_choices(self)
-        layers, dim, top = self.fc_layers, self.fc_dim, f"top {self.top!r}"
-        need(layers >= 0, f"fc_layers is {layers}; it must be 0 or more.")
-        need(not layers or dim >= 1, f"fc_dim is {dim}; with fc_layers {layers} it must be 1 or more.")
-        is_sized = self.top == "none" or self.top_dim >= 1
-        need(is_sized, f"top_dim is {self.top_dim}; with {top} it must be 1 or more.")
-        need(
-            self.top_start != "bottom" or (self.top == "gru" and self.top_dim == self.decoder_dim),
-            f"top_start is 'bottom' with {top} and top_dim {self.top_dim}; it needs top 'gru' and a top_dim of "
-            f"decoder_dim, {self.decoder_dim}.",
-        )
-        need(
-            self.readout != "none" or self.hidden_dim == self.stack_dim,
-            f"without a readout the hidden vector is the top layer's: hidden_dim must be {self.stack_dim}, "
-            f"not {self.hidden_dim}.",
-        )
-        check_translation(self)
+    def check(self) -> None:
+        """Raise ModelError if the decoder's layers do not fit on each other."""
+        layers, top, bottom = self.fc_layers, f"with top {self.top!r}", self.decoder_dim
+        self.need("fc_layers", layers >= 0, "0 or more")
+        self.need("fc_dim", not layers or self.fc_dim >= 1, f"1 or more with fc_layers {layers}")
+        self.need("top_dim", self.top == "none" or self.top_dim >= 1, f"1 or more {top}")
+        continues = self.top == "gru" and self.top_dim == bottom
+        allowed = f"'zero' {top} and top_dim {self.top_dim}: 'bottom' needs top 'gru' and top_dim {bottom}"
+        self.need("top_start", continues or self.top_start != "bottom", allowed)
+        is_top = self.hidden_dim == self.stack_dim
+        self.need("hidden_dim", is_top or self.readout != "none", f"{self.stack_dim}, the top layer's, without readout")
+
+    def tensor_shapes(self) -> Shapes:
+        """Every tensor by name."""
+        c, shapes = self, embeddings(self)
+        for layer in range(c.encoder_layers):
+            width = c.memory_dim if layer else c.embedding_dim
+            for direction in ("forwards", "backwards"):
+                shapes |= cell(f"encoder.{layer}.{direction}", GATES, width, c.encoder_dim)
+        shapes |= linear("decoder.bridge", c.memory_dim, c.decoder_dim)
+        if c.decoder_cell == "conditional":
+            shapes |= cell("decoder.first", GATES, c.embedding_dim, c.decoder_dim)
+            shapes |= cell("decoder.second", GATES, c.memory_dim, c.decoder_dim)
+        else:
+            shapes |= cell("decoder.first", GATES, c.embedding_dim + c.memory_dim, c.decoder_dim)
+        shapes["decoder.attention.query_weight"] = (c.attention_dim, c.query_dim)
+        shapes["decoder.attention.key_weight"] = (c.attention_dim, c.memory_dim)
+        shapes["decoder.attention.key_bias"] = (c.attention_dim,)
+        if c.attention == "mlp":
+            shapes["decoder.attention.score_weight"] = (c.attention_dim,)
+        for layer in range(c.fc_layers):
+            shapes |= linear(f"decoder.fc.{layer}", c.fc_dim if layer else c.decoder_dim, c.fc_dim)
+        if c.top == "tanh":
+            shapes |= linear("decoder.top", c.below_top, c.top_dim)
+        elif c.top == "gru":
+            shapes |= cell("decoder.top_gru", GATES, c.below_top, c.top_dim)
+        if c.readout != "none":
+            shapes |= linear("decoder.readout", c.stack_dim + c.memory_dim + c.embedding_dim, c.hidden_dim)
+        return shapes | output(c)
 
     @property
     def memory_dim(self) -> int:
@@ -69,9 +91,17 @@ class GruConfig:
     @property
     def stack_dim(self) -> int:
         """Width of the uppermost decoder layer, below the readout."""
-        if self.top != "none":
-            return self.top_dim
+        return self.below_top if self.top == "none" else self.top_dim
+
+    @property
+    def below_top(self) -> int:
+        """Width of the layer below the top one."""
         return self.fc_dim if self.fc_layers else self.decoder_dim
+
+    @property
+    def query_dim(self) -> int:
+        """Width of the vector that asks for attention."""
+        return self.decoder_dim + (0 if self.decoder_cell == "conditional" else self.embedding_dim)
 
     @property
     def footprint(self) -> Footprint:

@@ -70,17 +70,14 @@ class GruDecoder(nn.Module):
         if c.decoder_cell == "conditional":
             self.first = GRU(c.embedding_dim, c.decoder_dim)
             self.second = GRU(c.memory_dim, c.decoder_dim)
-            query_dim = c.decoder_dim
         else:
             self.first = GRU(c.embedding_dim + c.memory_dim, c.decoder_dim)
-            query_dim = c.decoder_dim + c.embedding_dim
-        self.attention = Attention(c.attention, query_dim, c.memory_dim, c.attention_dim)
+        self.attention = Attention(c.attention, c.query_dim, c.memory_dim, c.attention_dim)
         self.fc = nn.ModuleList(nn.Linear(c.decoder_dim if i == 0 else c.fc_dim, c.fc_dim) for i in range(c.fc_layers))
-        below = c.fc_dim if c.fc_layers else c.decoder_dim
         if c.top == "tanh":
-            self.top = nn.Linear(below, c.top_dim)
+            self.top = nn.Linear(c.below_top, c.top_dim)
         elif c.top == "gru":
-            self.top_gru = GRU(below, c.top_dim)
+            self.top_gru = GRU(c.below_top, c.top_dim)
         if c.readout != "none":
             self.readout = nn.Linear(c.stack_dim + c.memory_dim + c.embedding_dim, c.hidden_dim)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sharpbeam.models.config import check_sizes, check_translation, need
+from sharpbeam.models.config import ModelConfig, Shapes, cell, embeddings, output
 from sharpbeam.types import Footprint
+
+GATES = 4  # in the order i, f, g, o
 
 
 @dataclass(frozen=True)
-class LstmAttentionConfig:
+class LstmAttentionConfig(ModelConfig):
     """Sizes of an LSTM translation model; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
@@ -25,13 +27,19 @@ class LstmAttentionConfig:
     eos_id: int = 2
     pad_id: int = 3
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        need(
-            self.hidden_dim % 2 == 0,
-            f"hidden_dim is {self.hidden_dim}; it must be even, since each direction of the encoder has half of it.",
-        )
-        check_translation(self)
+    def check(self) -> None:
+        """Raise ModelError for a width that two directions cannot share."""
+        self.need("hidden_dim", self.hidden_dim % 2 == 0, "even: each direction of the encoder has half of it")
+
+    def tensor_shapes(self) -> Shapes:
+        """Every tensor by name."""
+        shapes, dim, width = embeddings(self), self.hidden_dim, self.embedding_dim
+        for layer in range(self.layers):
+            for direction in ("forwards", "backwards"):
+                shapes |= cell(f"encoder.{layer}.{direction}", GATES, dim if layer else width, dim // 2)
+        for layer in range(self.layers):
+            shapes |= cell(f"decoder.layers.{layer}", GATES, dim if layer else width + dim, dim)
+        return shapes | {"decoder.key_weight": (dim, dim), "decoder.readout_weight": (dim, 2 * dim)} | output(self)
 
     @property
     def state_dim(self) -> int:

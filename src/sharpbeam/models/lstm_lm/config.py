@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sharpbeam.models.config import check_sizes, check_special_ids, check_tied, need
+from sharpbeam.models.config import ModelConfig, Shapes, output
 from sharpbeam.types import Footprint
 
 
 @dataclass(frozen=True)
-class LstmLmConfig:
+class LstmLmConfig(ModelConfig):
     """Sizes of an LSTM language model; saved in ``config.json`` next to the weights."""
 
     vocab_size: int
@@ -22,11 +22,22 @@ class LstmLmConfig:
     eos_id: int = 2  # stands between sentences, and before the first one
     pad_id: int = 3
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_tied(self)
-        check_special_ids(self, self.vocab_size, "the vocabulary")
-        need(self.bos_id != self.eos_id, f"bos_id and eos_id are both {self.bos_id}; they must differ.")
+    def check(self) -> None:
+        """A text has to tell its begin from its end."""
+        self.need("eos_id", self.bos_id != self.eos_id, f"another one than bos_id, {self.bos_id}")
+
+    def tensor_shapes(self) -> Shapes:
+        """Every tensor by name; the layers' as in PyTorch, gates in the order i, f, g, o."""
+        gates = 4 * self.hidden_dim
+        shapes: Shapes = {"embedding": (self.vocab_size, self.embedding_dim)}
+        for layer in range(self.layers):
+            shapes |= {
+                f"lstm.weight_ih_l{layer}": (gates, self.hidden_dim if layer else self.embedding_dim),
+                f"lstm.weight_hh_l{layer}": (gates, self.hidden_dim),
+                f"lstm.bias_ih_l{layer}": (gates,),
+                f"lstm.bias_hh_l{layer}": (gates,),
+            }
+        return shapes | output(self)
 
     @property
     def source_vocab_size(self) -> int:

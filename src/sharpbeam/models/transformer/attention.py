@@ -6,16 +6,13 @@ Shapes as in module.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.config import Side, TransformerConfig
 from sharpbeam.models.transformer.positions import relative_buckets
-
-Side = Literal["encoder", "decoder"]
 
 
 def attend(

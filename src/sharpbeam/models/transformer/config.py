@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sharpbeam.models.config import check_choices, check_sizes, check_translation, need
+from sharpbeam.errors import ModelError
+from sharpbeam.models.config import ModelConfig, Shapes, embeddings, linear, output
 from sharpbeam.types import Footprint
 
 MOST_HEAD_DIM, MOST_DISTANCES, MOST_OFFSET = 2**16, 2**24, 2**28
 MOST_EXPERTS = 1024
+Side = Literal["encoder", "decoder"]
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(ModelConfig):
     """Sizes and shape of a transformer; saved in ``config.json`` next to the weights."""
 
     source_vocab_size: int
@@ -74,94 +76,122 @@ class TransformerConfig:
     target_begin: tuple[int, ...] = ()  # tokens that every translation begins with too, before the tag
     suppressed_ids: tuple[int, ...] = ()  # words that are never produced, though the normalizer counts them
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
-        check_choices(self)
-        for name, heads in (("encoder_heads", self.encoder_heads), ("decoder_heads", self.decoder_heads)):
-            divides = self.head_dim or self.hidden_dim % heads == 0
-            need(bool(divides), f"{name} is {heads}; it must divide hidden_dim, {self.hidden_dim}.")
-        need(
-            0 <= self.head_dim <= MOST_HEAD_DIM,
-            f"head_dim is {self.head_dim}; it must be between 0 and {MOST_HEAD_DIM}.",
-        )
-        need(0.0 < self.norm_epsilon < 1.0, f"norm_epsilon is {self.norm_epsilon}; it must lie between 0 and 1.")
+    def check(self) -> None:
+        """Raise ModelError if the facts do not fit together."""
+        for side in ("encoder", "decoder"):
+            divides = self.head_dim or self.hidden_dim % getattr(self, f"{side}_heads") == 0
+            self.need(f"{side}_heads", bool(divides), f"a divisor of hidden_dim, {self.hidden_dim}")
+            step, layers = f"{side}_expert_step", getattr(self, f"{side}_layers")
+            self.need(step, 0 <= getattr(self, step) <= layers, f"between 0 and the {layers} layers")
+        self.need("head_dim", 0 <= self.head_dim <= MOST_HEAD_DIM, f"between 0 and {MOST_HEAD_DIM}")
+        self.need("norm_epsilon", 0.0 < self.norm_epsilon < 1.0, "between 0 and 1")
+        if self.encoder_expert_step or self.decoder_expert_step:
+            self.need("experts", 2 <= self.experts <= MOST_EXPERTS, f"between 2 and {MOST_EXPERTS} with an expert_step")
+        else:
+            self.need("experts", self.experts == 0, "0 without an expert_step")
+            self.need("router_bias", not self.router_bias, "false without experts")
         self._check_positions()
-        self._check_experts()
-        check_translation(self)
         self._check_languages()
 
     def _check_positions(self) -> None:
-        sinusoidal, setting = self.positions.startswith("sinusoidal"), f"positions {self.positions!r}"
-        need(
-            not sinusoidal or (self.hidden_dim % 2 == 0 and self.hidden_dim >= 4),
-            f"hidden_dim is {self.hidden_dim}; with {setting} it must be even, and 4 or more.",
-        )
-        need(
-            (self.positions == "learned") == (self.max_positions > 0),
-            f"max_positions is {self.max_positions}; it must be 1 or more with positions 'learned', and 0 with "
-            f"others, but positions is {self.positions!r}.",
-        )
-        self._check_relative(setting)
+        sinusoidal, kind = self.positions.startswith("sinusoidal"), f"with positions {self.positions!r}"
+        even = not sinusoidal or (self.hidden_dim % 2 == 0 and self.hidden_dim >= 4)
+        self.need("hidden_dim", even, f"even, and 4 or more, {kind}")
+        learned = self.positions == "learned"
+        self.need("max_positions", learned == (self.max_positions > 0), f"{'1 or more' if learned else 0} {kind}")
         most = MOST_OFFSET if sinusoidal else 0
-        need(
-            0 <= self.position_offset <= most,
-            f"position_offset is {self.position_offset}; it must be between 0 and {most} with {setting}.",
-        )
-
-    def _check_relative(self, setting: str) -> None:
+        self.need("position_offset", 0 <= self.position_offset <= most, f"between 0 and {most} {kind}")
         buckets, distance = self.relative_buckets, self.relative_distance
-        message = f"relative_buckets is {buckets} and relative_distance {distance}; with {setting} "
         if not self.positions.startswith("relative"):
-            need(not buckets and not distance, message + "they must be 0.")
+            self.need("relative_buckets", not buckets, f"0 {kind}")
+            self.need("relative_distance", not distance, f"0 {kind}")
             return
-        is_small = distance * max(self.encoder_heads, self.decoder_heads) <= MOST_DISTANCES
-        need(
-            4 <= buckets < 2 * distance and is_small,
-            f"{message}there must be 4 buckets or more, fewer than twice the distance, and the distance times the "
-            f"heads at most {MOST_DISTANCES}.",
-        )
-
-    def _check_experts(self) -> None:
-        for side, layers in (("encoder", self.encoder_layers), ("decoder", self.decoder_layers)):
-            step = getattr(self, f"{side}_expert_step")
-            allowed = f"between 0 and the {layers} layers"
-            need(0 <= step <= layers, f"{side}_expert_step is {step}; it must be {allowed}.")
-        mixture = self.encoder_expert_step or self.decoder_expert_step
-        need(
-            2 <= self.experts <= MOST_EXPERTS if mixture else self.experts == 0,
-            f"experts is {self.experts}; it must be between 2 and {MOST_EXPERTS} where encoder_expert_step or "
-            "decoder_expert_step is above 0, and 0 elsewhere.",
-        )
-        need(bool(mixture) or not self.router_bias, "router_bias is true; without experts there is no router.")
-
-    def experts_of(self, side: Literal["encoder", "decoder"], layer: int) -> int:
-        """Experts in the feed-forward part of a layer, counted from 0; 1 if it is no mixture."""
-        step = self.encoder_expert_step if side == "encoder" else self.decoder_expert_step
-        return self.experts if step and (layer + 1) % step == 0 else 1
+        most = MOST_DISTANCES // max(self.encoder_heads, self.decoder_heads)
+        self.need("relative_buckets", buckets >= 4, f"4 or more {kind}")
+        allowed = f"more than half of the {buckets} buckets and at most {most} {kind} and these heads"
+        self.need("relative_distance", buckets < 2 * distance <= 2 * most, allowed)
 
     def _check_languages(self) -> None:
         size = min(self.source_vocab_size, self.target_vocab_size)
         for code, token in self.languages.items():
-            inside = 0 <= token < size
-            need(inside, f"languages gives {code!r} the token {token}; it must lie inside both vocabularies.")
+            if not 0 <= token < size:
+                raise ModelError(f"languages gives {code!r} the token {token}; it must lie inside both vocabularies.")
         for name in ("source_language", "target_language"):
             code, allowed = getattr(self, name), ", ".join(self.languages)
-            need(not code or code in self.languages, f"{name} is {code!r}; it must be one of languages: {allowed}.")
-        need(
-            bool(self.languages) or (self.source_tag == "none" and not self.target_tag),
-            f"source_tag is {self.source_tag!r} and target_tag {self.target_tag}; with no languages there are "
-            "no tokens to put there.",
-        )
+            self.need(name, not code or code in self.languages, f"one of languages: {allowed}")
+        self.need("source_tag", bool(self.languages) or self.source_tag == "none", "'none' without languages")
+        self.need("target_tag", bool(self.languages) or not self.target_tag, "false without languages")
         for name in ("source_begin", "target_begin", "suppressed_ids"):
             side = self.source_vocab_size if name == "source_begin" else self.target_vocab_size
             for token in getattr(self, name):
-                need(0 <= token < side, f"{name} has {token}; it must be from 0 to below {side}.")
+                if not 0 <= token < side:
+                    raise ModelError(f"{name} has {token}; it must be from 0 to below {side}.")
 
-    def heads(self, side: Literal["encoder", "decoder"]) -> int:
+    def tensor_shapes(self) -> Shapes:
+        """Every tensor by name.
+
+        The rows of `qkv` are queries, head by head, keys and values; those of `key_value` keys and values, those of
+        `ssru.cell` candidates and forget gates, those of a gated `up` the activated part, then the other. The matrices
+        and biases of a mixture's experts stand one below the other. A `position_bias` has a row for each bucket, a
+        column for each head.
+        """
+        dim, shapes = self.hidden_dim, embeddings(self)
+        for name in ("source", "target"):
+            if self.positions == "learned":
+                shapes[f"{name}_positions"] = (self.max_positions, dim)
+            if self.embedding_norm:
+                shapes |= self._norm(f"{name}_embedding_norm")
+        if self.positions == "relative-shared":
+            shapes["encoder_position_bias"] = (self.relative_buckets, self.encoder_heads)
+            if self.decoder_kind == "attention":
+                shapes["decoder_position_bias"] = (self.relative_buckets, self.decoder_heads)
+        for i in range(self.encoder_layers):
+            shapes |= self._attention("encoder", i) | self._ffn("encoder", i, self.encoder_ffn_dim)
+        for i in range(self.decoder_layers):
+            shapes |= self._attention("decoder", i) if self.decoder_kind == "attention" else self._ssru(i)
+            cross, keys = f"decoder.{i}.cross", self.attention_dim("decoder")
+            shapes |= self._norm(f"{cross}.norm")
+            for name, inputs, outputs in (("query", dim, keys), ("key_value", dim, 2 * keys), ("out", keys, dim)):
+                shapes |= linear(f"{cross}.{name}", inputs, outputs, self.attention_bias)
+            shapes |= self._ffn("decoder", i, self.decoder_ffn_dim)
+        shapes |= self._norm("encoder_norm") if self.encoder_final_norm else {}
+        shapes |= self._norm("decoder_norm") if self.decoder_final_norm else {}
+        return shapes | output(self)
+
+    def _attention(self, side: Side, layer: int) -> Shapes:
+        name, dim, keys = f"{side}.{layer}.attention", self.hidden_dim, self.attention_dim(side)
+        shapes = self._norm(f"{name}.norm") | linear(f"{name}.qkv", dim, 3 * keys, self.attention_bias)
+        if self.positions == "relative":
+            shapes[f"{name}.position_bias"] = (self.relative_buckets, self.heads(side))
+        return shapes | linear(f"{name}.out", keys, dim, self.attention_bias)
+
+    def _ssru(self, layer: int) -> Shapes:
+        name, dim = f"decoder.{layer}.ssru", self.hidden_dim
+        shapes = self._norm(f"{name}.norm") | linear(f"{name}.cell", dim, 2 * dim)
+        return shapes | linear(f"{name}.out", dim, dim, self.attention_bias) if self.ssru_projection else shapes
+
+    def _ffn(self, side: Side, layer: int, width: int) -> Shapes:
+        name, dim, experts = f"{side}.{layer}.ffn", self.hidden_dim, self.experts_of(side, layer)
+        up = 2 * width if self.gated_ffn else width
+        shapes = self._norm(f"{name}.norm")
+        shapes |= linear(f"{name}.router", dim, experts, self.router_bias) if experts > 1 else {}
+        shapes |= linear(f"{name}.up", dim, experts * up, self.ffn_bias)
+        return shapes | linear(f"{name}.down", width, experts * dim, self.ffn_bias)
+
+    def _norm(self, name: str) -> Shapes:
+        shapes: Shapes = {f"{name}.weight": (self.hidden_dim,)}
+        return shapes if self.norm_kind == "rms" else shapes | {f"{name}.bias": (self.hidden_dim,)}
+
+    def experts_of(self, side: Side, layer: int) -> int:
+        """Experts in the feed-forward part of a layer, counted from 0; 1 if it is no mixture."""
+        step = self.encoder_expert_step if side == "encoder" else self.decoder_expert_step
+        return self.experts if step and (layer + 1) % step == 0 else 1
+
+    def heads(self, side: Side) -> int:
         """Heads of the attention on one side."""
         return self.encoder_heads if side == "encoder" else self.decoder_heads
 
-    def attention_dim(self, side: Literal["encoder", "decoder"]) -> int:
+    def attention_dim(self, side: Side) -> int:
         """Width of the queries, keys and values of all heads together."""
         return self.heads(side) * (self.head_dim or self.hidden_dim // self.heads(side))
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.module import LockedDropout, TranslationModule
-from sharpbeam.models.transformer.attention import PositionBias, Side, attend, over_keys, position_bias
-from sharpbeam.models.transformer.config import TransformerConfig
+from sharpbeam.models.transformer.attention import PositionBias, attend, over_keys, position_bias
+from sharpbeam.models.transformer.config import Side, TransformerConfig
 from sharpbeam.models.transformer.experts import mixture, route
 from sharpbeam.models.transformer.positions import position_table
 
