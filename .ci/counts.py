@@ -42,9 +42,9 @@ def layers() -> int:
 
 def verbs() -> int:
     """Commands of the program `sharpbeam`."""
-    from sharpbeam.cli.app import app
+    from sharpbeam.cli.app import PROGRAM
 
-    return len(app.registered_commands)
+    return len(PROGRAM.names)
 
 
 def public_names() -> int:
@@ -90,16 +90,9 @@ def words() -> int:
 
 def long_helps() -> int:
     """Flags and arguments of any command whose help has more than 20 words; the same help of a flag counts once."""
-    import typer.main
+    from sharpbeam.cli.app import PROGRAM
 
-    from sharpbeam.cli.app import app
-
-    program = typer.main.get_command(app)
-    helps = {
-        (parameter.name, getattr(parameter, "help", None) or "")
-        for command in vars(program)["commands"].values()
-        for parameter in command.params
-    }
+    helps = {(flag.name, flag.help) for verb in PROGRAM.verbs().values() for flag in verb.flags}
     return sum(len(text.split()) > HELP_WORDS for _, text in helps)
 
 

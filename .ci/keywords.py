@@ -48,7 +48,7 @@ from typing import TypedDict
 if sys.version_info >= (3, 11):
     from typing import Unpack
 else:
-    from typing_extensions import Unpack  # which Typer brings
+    from typing_extensions import Unpack
 
 __all__ = ["DecodeKeywords", "MachineKeywords", "ModelKeywords", "ScreenKeywords", "ShortlistKeywords", "Unpack"]
 '''

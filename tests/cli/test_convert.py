@@ -71,7 +71,9 @@ def test_a_folder_with_several_models_names_them(call: Run, place: Path) -> None
 def test_flags_that_cannot_be_meant_are_refused(call: Run, place: Path, tiny_model: Path) -> None:
     call("convert", "", "out").refused(2, "source is ''; it must be a folder")
     call("convert", tiny_model, "out").refused(1, "is a model of Sharpbeam already")
-    call("convert", "whole", "out", "--quantization", "int4").refused(2, "quantization is 'int4'", "auto or int8")
+    call("convert", "whole", "out", "--quantization", "int4").refused(
+        2, "quantization is 'int4'", "auto, int8 or float32"
+    )
     call("convert", "whole", "out", "--source-spm", "none").refused(1, "cannot read none: No such file")
 
 

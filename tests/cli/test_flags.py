@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import pytest
-import typer
 from support.command import Run
 
-from sharpbeam.cli.app import app
-from sharpbeam.cli.help import REPLACED, value_name
-from sharpbeam.cli.verbs.evaluate import evaluate
-from sharpbeam.cli.verbs.score import score
-from sharpbeam.cli.verbs.translate import translate
+from sharpbeam.cli.app import PROGRAM
+from sharpbeam.cli.command import REPLACED
+from sharpbeam.cli.flags import parse
 from sharpbeam.options.decode import (
     LanguageOptions,
     MachineOptions,
@@ -26,23 +20,23 @@ from sharpbeam.options.decode import (
     ScheduleOptions,
     SearchOptions,
 )
-from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.options.documents import DocumentOptions, LineOptions
 
 ALL = (SearchOptions, SamplingOptions, ScheduleOptions, OutputLayerOptions, LanguageOptions, MachineOptions)
+AROUND = (DocumentOptions, LineOptions)
+VERBS = PROGRAM.verbs()
 
 
-@pytest.mark.parametrize("verb", [translate, score, evaluate])
-def test_defaults_and_help_are_those_of_the_dataclasses(verb: Callable[..., None]) -> None:
-    parameters = inspect.signature(verb).parameters
-    fields = {field.name: field for options in (*ALL, DocumentOptions) for field in dataclasses.fields(options)}
-    made = {name: p.default for name, p in parameters.items() if getattr(p.default, "rich_help_panel", None)}
+@pytest.mark.parametrize("verb", ["translate", "score", "evaluate"])
+def test_defaults_and_help_are_those_of_the_dataclasses(verb: str) -> None:
+    fields = {field.name: field for options in (*ALL, *AROUND) for field in dataclasses.fields(options)}
+    made = {one.name: one for one in VERBS[verb].flags if one.panel not in ("Arguments", "Options")}
     assert {"batch_tokens", "max_input_length", "threads", "isa"} <= made.keys() <= fields.keys()
-    for name, option in made.items():
-        default = fields[name].default
-        assert option.default == (default if default is None or isinstance(default, bool) else str(default))
+    for name, one in made.items():
+        assert one.facts is fields[name]
         facts = fields[name].metadata
-        assert option.help == (facts["off"] if default is True else facts["help"])
-        assert option.hidden == facts["advanced"]
+        assert one.help == (facts["off"] if fields[name].default is True else facts["help"])
+        assert one.advanced == facts["advanced"]
 
 
 def _options() -> set[str]:
@@ -52,7 +46,7 @@ def _options() -> set[str]:
 
 def test_translate_has_every_option() -> None:
     names = _options()
-    assert names <= inspect.signature(translate).parameters.keys()
+    assert names <= {one.name for one in VERBS["translate"].flags}
 
 
 def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -> None:
@@ -126,35 +120,29 @@ def test_wrong_values_are_named(call: Run, tiny_model: Path, text: Path, flags: 
 
 
 def test_wrong_use_is_one_line(call: Run) -> None:
-    call("translate").refused(2, "model", "sharpbeam translate --help")
+    call("translate").refused(2, "MODEL is missing", "sharpbeam translate --help")
     assert call("--version").out.startswith(b"sharpbeam ")
     call("transalte", "x").refused(2, "transalte", "sharpbeam --help")
 
 
-def _verbs() -> dict[str, typer.core.TyperCommand]:
-    return vars(typer.main.get_command(app))["commands"]
-
-
 def test_short_help_works_everywhere(call: Run) -> None:
     assert call("-h").out == call("--help").out != b""
-    for verb in _verbs():
-        result = call(verb, "-h")
+    for verb in VERBS:
+        result = call(*verb.split(), "-h")
         assert result.status == 0 and f"Usage: sharpbeam {verb} [OPTIONS]".encode() in result.out
 
 
 def test_values_are_named_by_what_they_are() -> None:
-    names = {"int": "N", "float": "X"}
-    for verb, command in _verbs().items():
-        for option in command.params:
-            if isinstance(option, typer.core.TyperOption) and not option.is_flag:
-                name, where = option.metavar or value_name(option), f"{verb} {option.opts[0]}"
-                annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
-                kind = getattr(next(iter(get_args(annotation)), annotation), "__name__", "")
-                assert name == names.get(kind, name), where
-                if (option.help or "").startswith("Folder"):
-                    assert name == "FOLDER", where
-                if name == "FILE":
-                    assert kind in ("Path", ""), where
+    names = {int: "N", float: "X"}
+    for verb, command in VERBS.items():
+        for one in command.flags:
+            if not one.is_argument and one.kind is not bool:
+                where = f"{verb} --{one.spelling}"
+                assert one.metavar == names.get(one.kind, one.metavar), where
+                if one.help.startswith("Folder"):
+                    assert one.metavar == "FOLDER", where
+                if one.metavar == "FILE":
+                    assert one.kind is Path, where
 
 
 def test_a_flag_is_not_the_value_of_another(call: Run) -> None:
@@ -164,14 +152,58 @@ def test_a_flag_is_not_the_value_of_another(call: Run) -> None:
 
 def test_old_verbs_name_their_successor(call: Run) -> None:
     for verb, successor in REPLACED.items():
-        if verb not in _verbs():
+        if verb not in VERBS:
             call(verb, "de-en").refused(2, f"No such command '{verb}'; write: sharpbeam {successor}.")
 
 
-def test_the_shell_completes_verbs_and_flags(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_SHARPBEAM_COMPLETE", "complete_bash")
-    for line, position, expected in (("sharpbeam tra", 1, "translate"), ("sharpbeam translate --be", 2, "--beam-size")):
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(position))
-        result = run()
-        assert result.status == 0 and expected in result.lines, result.err
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("sharpbeam tra", ["translate", "train"]),
+        ("sharpbeam translate --bea", ["--beam-size"]),
+        ("sharpbeam fit ", ["preview", "screen", "shortlist"]),
+        ("sharpbeam fit screen m --clu", ["--clusters"]),
+        ("sharpbeam translate de-en ", []),  # the shell lists files
+    ],
+)
+def test_the_shell_completes_verbs_and_flags(
+    call: Run, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]
+) -> None:
+    """As bash calls the program that `complete -C` names."""
+    monkeypatch.setenv("COMP_LINE", line)
+    result = call("sharpbeam", line.rsplit(" ", maxsplit=1)[-1], line.split(" ")[-2])
+    assert (result.status, result.lines) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (
+            ["m", "--beam-size=3", "f", "--", "--raw"],
+            {"model": "m", "files": [Path("f"), Path("--raw")], "beam_size": 3},
+        ),
+        (["-oout", "m", "-"], {"model": "m", "files": [Path("-")], "output": Path("out")}),
+        (["m", "--target-prefix", "-x", "--no-guards"], {"model": "m", "target_prefix": "-x", "guards": False}),
+        (["m", "--keep", "a", "--keep", "b", "--lines"], {"model": "m", "keep": ["a", "b"], "lines": True}),
+        (["m", "--max-wait", "4", "--refill-at", ".5"], {"model": "m", "max_wait": 4, "refill_at": 0.5}),
+    ],
+)
+def test_flags_and_arguments_may_be_mixed(words: list[str], values: dict[str, object]) -> None:
+    assert parse(VERBS["translate"].flags, words, "sharpbeam translate") == values
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["info", "a", "b"], "There is an argument too many: 'b'. See 'sharpbeam info --help'."),
+        (["info", "--json=yes"], "Option '--json' takes no value."),
+        (["tune", "m", "--text"], "Option '--text' needs a value."),
+        (["tune", "m", "--beam-size", "0"], "beam_size is 0; it must be 1 or more."),
+        (["score", "m", "--format", "xml"], "format is 'xml'; it must be text or jsonl."),
+        (["train", "recipe.toml"], "--output is missing: Folder of the run"),
+        (["--ofline"], "No such option '--ofline'. Did you mean '--offline'? See 'sharpbeam --help'."),
+        (["fit", "scren"], "No such command 'scren'. Did you mean 'screen'? See 'sharpbeam fit --help'."),
+    ],
+)
+def test_wrong_command_lines_are_named(call: Run, words: list[str], message: str) -> None:
+    call(*words).refused(2, message)

@@ -104,12 +104,12 @@ def test_a_late_second_ctrl_c_ends_at_once(tiny_model: Path) -> None:
     """Where the work does not end by itself after the first one."""
     program = (
         "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from sharpbeam.cli import main\n"
+        "from sharpbeam.cli import app, main\n"
         "main.PATIENCE = 0.2\n"
         "def stuck(arguments):\n"
         "    try: print('begun', flush=True); time.sleep(60)\n"
         "    finally: time.sleep(60)\n"
-        "main._run = stuck\n"
+        "app.run = stuck\n"
         "sys.exit(main.main([]))"
     )
     process = subprocess.Popen(

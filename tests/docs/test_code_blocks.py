@@ -82,18 +82,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @cache
 def known_flags() -> dict[str, set[str]]:
     """The flags of each verb."""
-    from typer.main import get_command
+    from sharpbeam.cli.app import PROGRAM
 
-    from sharpbeam.cli.app import app
-
-    group = get_command(app)
-    context = group.make_context("sharpbeam", [], resilient_parsing=True)
-    verbs = {}
-    for name in group.list_commands(context):
-        verb = group.get_command(context, name)
-        layers = getattr(verb, "commands", {}).values()  # of `fit`
-        verbs[name] = [*verb.params, *(option for layer in layers for option in layer.params)]
-    return {name: {flag for o in results for flag in (*o.opts, *o.secondary_opts)} for name, results in verbs.items()}
+    flags = {name: {"--help-all"} for name in PROGRAM.names}
+    for name, verb in PROGRAM.verbs().items():
+        flags[name.split()[0]] |= {spelling for flag in verb.flags for spelling in flag.spellings}
+    return flags
 
 
 def check_flags(block: Block) -> None:

@@ -86,10 +86,9 @@ def imitate() -> None:
     import rich.console
     import safetensors.numpy
     import sentencepiece
-    import typer
 
     assert asyncio and multiprocessing.connection and subprocess and tempfile
-    assert numpy and rich.console and safetensors.numpy and sentencepiece and typer
+    assert numpy and rich.console and safetensors.numpy and sentencepiece
     for name in MODULES:
         sys.modules[name] = None  # type: ignore[assignment]  # importing it raises ImportError
     os.replace, os.rename = _refusing(os.replace, 0, 1), _refusing(os.rename, 0, 1)

@@ -1,56 +1,63 @@
-"""The verbs of the command line, as a Typer application."""
+"""The program: its verbs, one file of `verbs` for each, which is loaded when a command line begins with it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
 
-import typer
+from sharpbeam.cli.command import Verb, VerbGroup
+from sharpbeam.cli.flags import Flag, flag
 
-from sharpbeam.cli.help import Program, Verb
-
-GROUPS = {  # the files of `verbs`, each with a function of its name
+GROUPS = {  # the files of `verbs`, each with a verb of its name
     "Use a model": ("translate", "generate", "score"),
     "Serve it": ("serve",),
     "Get a model": ("models", "convert", "train", "info"),
     "Make it faster": ("tune", "fit"),
     "Measure it": ("evaluate", "profile"),
 }
-
-app = typer.Typer(
-    name="sharpbeam",
-    cls=Program,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
+FLAGS = (  # that stand before the verb
+    Flag("version", bool, flag(False, "Print the version and exit."), "Options"),
+    Flag("offline", bool, flag(False, "Fetch nothing: models in the cache alone."), "Options"),
+    Flag("help", bool, flag(False, "Show this message and exit.", short="-h"), "Options"),
 )
-for title, names in GROUPS.items():
-    for name in names:
-        verb = getattr(import_module(f"sharpbeam.cli.verbs.{name}"), name)
-        if isinstance(verb, typer.Typer):
-            app.add_typer(verb, rich_help_panel=title)
-        else:
-            app.command(cls=Verb, rich_help_panel=title)(verb)
 
 
-def _print_version(show: bool) -> None:
-    if show:
+def find_verb(name: str) -> Verb | VerbGroup:
+    """The verb `name`, or the group of verbs."""
+    own: Verb | VerbGroup = getattr(import_module(f"sharpbeam.cli.verbs.{name}"), name)
+    return own
+
+
+PROGRAM = VerbGroup(
+    "Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
+    GROUPS, find_verb, FLAGS,
+)  # fmt: skip
+
+
+def run(words: Sequence[str]) -> None:
+    """Run a command line, or complete the one that the shell says it has; raises OptionError for wrong use."""
+    if line := os.environ.get("COMP_LINE"):
+        for name in completions(line):
+            print(name)
+        return
+    while words[:1] == ["--offline"]:
+        os.environ["SHARPBEAM_OFFLINE"], words = "1", words[1:]
+    if words[:1] == ["--version"]:
         from sharpbeam.version import program_version
 
         print(f"sharpbeam {program_version()}")
-        raise typer.Exit
+        return
+    PROGRAM.run("sharpbeam", words)
 
 
-@app.callback()
-def _before_verbs(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing: models in the cache alone.")] = False,
-) -> None:
-    """Options that stand before the verb."""
-    if offline:
-        os.environ["SHARPBEAM_OFFLINE"] = "1"
+def completions(line: str) -> list[str]:
+    """The verbs or flags that may continue `line`, a command line up to the cursor: for bash's `complete -C`."""
+    *words, last = line.split(" ")[1:]
+    at: Verb | VerbGroup = PROGRAM
+    for word in words:
+        if isinstance(at, VerbGroup) and word in at.names:
+            at = at.find(word)
+    names = list(at.names) if isinstance(at, VerbGroup) else []
+    names += [name for one in at.flags if not one.is_argument and last for name in one.spellings]
+    return [name for name in names if name.startswith(last)]

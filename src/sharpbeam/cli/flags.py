@@ -1,130 +1,179 @@
-"""Command-line flags from the options dataclasses: default, bounds and help are written once, at the option."""
+"""Flags of verbs: those in a verb's signature, and one for each field of the options that it takes.
+
+Both are an `option` of `options.schema`, so that default, bounds, choices and help stand once, at the option.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 import re
 import types
-from collections.abc import Callable, Collection
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
 
-import typer
+from sharpbeam.errors import OptionError, nearest
+from sharpbeam.options.schema import checked, listed, option
 
-from sharpbeam.cli.help import HELP_ALL
-from sharpbeam.errors import OptionError
-from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.options.schema import Schema, fields_of, listed, type_hints
+_KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), str: ("TEXT", ""), bool: ("", "")}
 
 
-def with_options(
-    *, without: Collection[str | type[Schema]] = (), shown: Collection[str] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Expand each parameter of a command that stands for options into one flag for each of their fields.
+def flag(default: Any, text: str, *, short: str = "", metavar: str = "", **facts: Any) -> Any:
+    """A flag in the signature of a verb, as `option` has it; `metavar` is a word for its value.
 
-    A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
-    OptionError; DecodeOptions stands for the fields of its groups. `Annotated[..., ScheduleOptions, LanguageOptions]`
-    gets a dict with the fields whose flags were set: a model may have defaults of its own. Fields named in `without`,
-    and groups there, get no flag. Advanced ones are left out of --help, unless they are named in `shown`; --help-all
-    shows them.
+    Without a default (`dataclasses.MISSING`) it must be given.
     """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        groups: dict[str, list[Any]] = {}
-        parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-        for name, parameter in inspect.signature(command).parameters.items():
-            groups[name] = [one for one in _groups(hints[name]) if one not in without]
-            if groups[name]:
-                parameters += [_flag(one, field, shown) for one in groups[name] for field in _fields(one, without)]
-            else:
-                parameters.append(parameter.replace(annotation=hints[name]))
-        parameters.append(HELP_ALL)
-
-        @functools.wraps(command)
-        def run(context: typer.Context, **values: Any) -> None:
-            del values[HELP_ALL.name]
-            for name, own in groups.items():
-                if own:
-                    chosen = {
-                        field.name: _parsed(type_hints(one)[field.name], values.pop(field.name), field.name)
-                        for one in own
-                        for field in _fields(one, without)
-                    }
-                    chosen = {flag: value for flag, value in chosen.items() if _was_set(context, flag)}
-                    values[name] = _made(hints[name], chosen)
-            command(**values)
-
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
-
-    return decorate
+    metadata = option(default, text, **facts).metadata
+    return dataclasses.field(default=default, metadata={**metadata, "short": short, "metavar": metavar})
 
 
-def _groups(hint: Any) -> list[Any]:
-    """The options dataclasses that a parameter stands for."""
-    schemas = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
-    return [group for one in schemas for group in (type_hints(one).values() if one is DecodeOptions else [one])]
+def argument(text: str, metavar: str = "", default: Any = MISSING) -> Any:
+    """An argument in the signature of a verb: a value without the name of a flag."""
+    return flag(default, text, metavar=metavar)
 
 
-def _made(hint: Any, chosen: dict[str, Any]) -> Any:
-    """The value of a parameter that stands for options."""
-    if hint is DecodeOptions:
-        return DecodeOptions.of(**chosen)
-    return hint(**chosen) if isinstance(hint, type) else chosen
+@dataclass(frozen=True)
+class Flag:
+    """A flag or an argument of a verb."""
+
+    name: str  # of the parameter, or the field
+    hint: Any
+    facts: Any  # the field: its default, and the metadata of an option
+    panel: str  # of the help
+
+    @cached_property
+    def kind(self) -> Any:
+        """The type of one value: int, float, bool, Path or str."""
+        return next((kind for kind in _KINDS if kind in _types(self.hint)), str)
+
+    @property
+    def many(self) -> bool:
+        """Whether it may be repeated."""
+        return bool({list, tuple} & _types(self.hint))
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it stands without a name."""
+        return self.panel == "Arguments"
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.facts.default is MISSING
+
+    @property
+    def advanced(self) -> bool:
+        """Whether the short help leaves it out."""
+        return bool(self.facts.metadata["advanced"])
+
+    @property
+    def spelling(self) -> str:
+        """The name without the dashes."""
+        return self.name.rstrip("_").replace("_", "-")
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The names as the help lists them; of one that is on the name that switches it off."""
+        own, off = f"--{self.spelling}", f"--no-{self.spelling}"
+        names = {True: (off,), None: (own, off)}.get(self.facts.default, (own,)) if self.kind is bool else (own,)
+        return (*names, *filter(None, [self.facts.metadata.get("short")]))
+
+    @property
+    def help(self) -> str:
+        """Its text; of one that is on, what switching it off does."""
+        facts: Any = self.facts
+        return str((facts.default is True and facts.metadata["off"]) or facts.metadata["help"])
+
+    @property
+    def metavar(self) -> str:
+        """A word for the value."""
+        choices = "|".join(listed(self.hint, self.facts.metadata))
+        named: str = self.facts.metadata.get("metavar", "")
+        if self.is_argument:
+            return named or self.spelling.upper()
+        return named or (choices if len(choices) <= 16 else "CHOICE") or _KINDS[self.kind][0]
+
+    def parsed(self, text: str) -> Any:
+        """The value that `text` stands for; raises OptionError."""
+        name, metadata = self.name.rstrip("_"), self.facts.metadata
+        try:
+            value = self.kind(text)
+        except ValueError:
+            raise OptionError(f"{name} is {text!r}; it must be {_KINDS[self.kind][1]}.") from None
+        is_literal = listed(self.hint, metadata)
+        return value if self.kind is Path else checked(self.hint if is_literal else self.kind, value, name, metadata)
 
 
-def _was_set(context: typer.Context, flag: str) -> bool:
-    source = context.get_parameter_source(flag)
-    return source is not None and source.name != "DEFAULT"
+def _types(hint: Any) -> set[Any]:
+    """The types in an annotation, such as Path and list in `list[Path] | None`."""
+    if get_origin(hint) in (Union, types.UnionType, list, tuple):
+        return {get_origin(hint)}.union(*map(_types, get_args(hint)))
+    return {hint}
 
 
-def _fields(options_type: Any, without: Collection[str | type[Schema]]) -> list[dataclasses.Field[Any]]:
-    return [field for name, field in fields_of(options_type).items() if name not in without]
+def parse(flags: Sequence[Flag], words: Sequence[str], verb: str) -> dict[str, Any]:
+    """The values that a command line gives, by the names of the flags and arguments; raises OptionError."""
+    named = {name: one for one in flags if not one.is_argument for name in one.spellings}
+    values: dict[str, Any] = {}
+    rest, queue = list[str](), list(words)
+    while queue:
+        word = queue.pop(0)
+        if word == "--":
+            rest, queue = rest + queue, []
+        elif word == "-" or not word.startswith("-"):
+            rest.append(word)
+        else:
+            name, equals, value = word.partition("=") if word[1] == "-" else (word[:2], word[2:], word[2:])
+            if name not in named:
+                raise wrong_use(_unknown(name, flags), verb)
+            one = named[name]
+            if one.kind is bool:
+                if equals:
+                    raise wrong_use(f"Option '{name}' takes no value", verb)
+                values[one.name] = not name.startswith("--no-")
+                continue
+            if not equals:
+                if not queue or queue[0] in named:
+                    got = f", not the option '{queue[0]}'" if queue else ""
+                    raise wrong_use(f"Option '{name}' needs a value{got}", verb)
+                value = queue.pop(0)
+            values[one.name] = [*values.get(one.name, []), one.parsed(value)] if one.many else one.parsed(value)
+    _place(flags, rest, values, verb)
+    return values
 
 
-def _flag(options_type: Any, field: dataclasses.Field[Any], shown: Collection[str]) -> inspect.Parameter:
-    """The Typer option of one field. Its value is parsed and checked by us, for one wording everywhere."""
-    hint = type_hints(options_type)[field.name]
-    kind, offered = _kind(hint), listed(hint, field.metadata)
-    spelling = "--" + field.name.replace("_", "-")
-    if kind is bool and field.default:  # one name for each flag: --help is read on 80 columns
-        spelling = " /--no-" + spelling[2:]
-    choices = "|".join(offered)
-    names = {int: "N", float: "X", str: "TEXT", bool: ""}
-    default = typer.Option(
-        field.default if kind is bool or field.default is None else str(field.default),
-        spelling,
-        help=(kind is bool and field.default and field.metadata["off"]) or field.metadata["help"],
-        metavar=(choices if len(choices) <= 16 else "CHOICE") if choices else names[kind],
-        rich_help_panel=_title(options_type.__name__),
-        hidden=field.metadata["advanced"] and field.name not in shown,
-        show_default=kind is not bool and field.default not in (None, ""),
-    )
-    annotation = bool if kind is bool else str | None if field.default is None else str
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _place(flags: Sequence[Flag], words: list[str], values: dict[str, Any], verb: str) -> None:
+    """Take the arguments among `words`; raises OptionError for one too many, and for what is missing."""
+    for one in flags:
+        if one.is_argument and words:
+            count = len(words) if one.many else 1
+            parsed = [one.parsed(word) for word in words[:count]]
+            values[one.name], words = parsed if one.many else parsed[0], words[count:]
+        if one.required and one.name not in values:
+            name = one.metavar if one.is_argument else one.spellings[0]
+            raise wrong_use(f"{name} is missing: {one.help.rstrip('.')}", verb)
+    if words:
+        raise wrong_use(f"There is an argument too many: {words[0]!r}", verb)
 
 
-def _title(name: str) -> str:
+def _unknown(name: str, flags: Sequence[Flag]) -> str:
+    """The message for a flag that there is not: older versions and other programs have names of their own."""
+    plain = name.lstrip("-").replace("-", "_")
+    for one in flags:
+        if plain in one.facts.metadata["other_names"]:
+            return f"No such option: {name}; here it is called --{one.spelling}"
+    spellings = [spelling for one in flags if not one.is_argument for spelling in one.spellings]
+    return f"No such option: {name}.{nearest(name, spellings)}"
+
+
+def wrong_use(message: str, path: str) -> OptionError:
+    """The error for a command line of `path`, a verb or the program, that is not as its help says."""
+    end = "" if message.endswith((".", "?")) else "."
+    return OptionError(f"{message}{end} See '{path} --help'.")
+
+
+def title(name: str) -> str:
     """OutputLayerOptions -> Output layer options."""
     return re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f" {capital[0].lower()}", name)
-
-
-def _kind(hint: Any) -> Any:
-    """The type of a value that is not None."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return next(one for one in get_args(hint) if one is not type(None))
-    return hint
-
-
-def _parsed(hint: Any, value: Any, name: str) -> Any:
-    """The text of a flag, as a number if the option is one; raises OptionError."""
-    for kind, allowed in ((int, "a whole number"), (float, "a number")):
-        if _kind(hint) is kind and value is not None:
-            try:
-                return kind(value)
-            except ValueError:
-                raise OptionError(f"{name} is {value!r}; it must be {allowed}.") from None
-    return value

@@ -16,17 +16,18 @@ from typing import NoReturn
 from sharpbeam.errors import OptionError, SharpbeamError
 
 FAILED, WRONG_USE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141  # the last two as shells count SIGINT and SIGPIPE
-COMPLETION = "_SHARPBEAM_COMPLETE"  # set by the shell when it completes a command line
 PATIENCE = 1.0  # seconds after a Ctrl-C in which another one is taken for the same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit status."""
-    message = ""
+    status, message = 0, ""
     try:
         _open_streams()
         with _interruptible(), _logged():
-            status = _run(sys.argv[1:] if arguments is None else list(arguments))
+            from sharpbeam.cli.app import run
+
+            run(sys.argv[1:] if arguments is None else list(arguments))
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has enough, as in `| head`
         status = CLOSED_PIPE
@@ -51,53 +52,17 @@ def program() -> NoReturn:
     sys.exit(status)
 
 
-def _run(arguments: list[str]) -> int:
-    """The exit status of a command line. Errors come as they are: Click's `main` would handle some its own way."""
-    import typer
-
-    from sharpbeam.cli.app import app
-
-    if COMPLETION in os.environ:
-        app(arguments, prog_name="sharpbeam")  # prints completions for the shell, and exits
-    command = typer.main.get_command(app)
-    try:
-        with command.make_context("sharpbeam", arguments) as context:
-            command.invoke(context)
-    except typer.Exit as end:
-        return end.exit_code
-    return 0
-
-
 def _explain(error: BaseException) -> tuple[int, str]:
     """Exit status and message of an error that a user may cause; any other is a bug, and is raised again."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted."
     if isinstance(error, SharpbeamError):
         return (WRONG_USE if isinstance(error, OptionError) else FAILED), str(error)
-    if hasattr(error, "format_message"):  # of Click, or of the copy of it that Typer brings, by its version
-        return WRONG_USE, _wrong_use(error)
     if isinstance(error, OSError):
         return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
     raise error
-
-
-def _wrong_use(error: BaseException) -> str:
-    """The message of Click, and where help is; a flag of an older version or another program is told its name here."""
-    context = getattr(error, "ctx", None)
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    name = getattr(error, "option_name", None)
-    if name:
-        from sharpbeam.options.decode import DecodeOptions, MachineOptions
-        from sharpbeam.options.schema import our_name, type_hints
-
-        plain = name.lstrip("-").replace("-", "_")
-        ours = our_name(plain, [*type_hints(DecodeOptions).values(), MachineOptions])
-        if ours:
-            message = f"No such option: {name}; here it is called --{ours.replace('_', '-')}"
-    end = "" if message.endswith((".", "?")) else "."
-    return message and f"{message}{end} See '{context.command_path if context else 'sharpbeam'} --help'."
 
 
 def _one_line(message: str) -> str:

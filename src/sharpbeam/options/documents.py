@@ -1,10 +1,29 @@
-"""Choices for documents: splitting, guards and markup around decoding."""
+"""Choices for text around decoding: of lines, and of documents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from sharpbeam.options.schema import Schema, option
+from sharpbeam.options.schema import Schema, advanced_option, option
+
+
+@dataclass(frozen=True)
+class LineOptions(Schema):
+    """How lines are read, translated and written: those of `jobs.translate_file`."""
+
+    resume: bool = option(False, "continue an interrupted --output; some 10 s of work are repeated")
+    restart: bool = advanced_option(False, "discard an interrupted --output, or another result")
+    encoding: str = option("utf-8", "encoding of the text, such as latin-1")
+    errors: Literal["strict", "replace"] = advanced_option("strict", "bytes of another encoding: stop, or put U+FFFD")
+    target_prefix: str | None = advanced_option(None, "text that every translation begins with; adds no score")
+    raw: bool = advanced_option(False, "decode lines as they stand, without splitting or protection")
+    keep: tuple[str, ...] = advanced_option((), "protect what matches this regular expression; repeatable")
+    flags: bool = advanced_option(False, "end each line in a tab and its faults: loop, copy, span")
+    field: str = advanced_option("", "lines are JSON objects; translate this field")
+    into: str = advanced_option("translation", "the field of translations, with --field")
+    shard: str = advanced_option("1/1", "I/N: translate part I of N parts of the lines")
+    stats: bool = advanced_option(False, "print speed and memory on stderr, as JSON")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, Merg
 if sys.version_info >= (3, 11):
     from typing import Unpack
 else:
-    from typing_extensions import Unpack  # which Typer brings
+    from typing_extensions import Unpack
 
 __all__ = ["DecodeKeywords", "MachineKeywords", "ModelKeywords", "ScreenKeywords", "ShortlistKeywords", "Unpack"]
 

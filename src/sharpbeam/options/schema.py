@@ -67,7 +67,7 @@ class Schema:
         for name, field in fields_of(group).items():
             value = getattr(self, name)
             if value is not field.default:
-                value = _checked(hints[name], value, self._named(name), field.metadata)
+                value = checked(hints[name], value, self._named(name), field.metadata)
                 object.__setattr__(self, name, value)
         self.check()
 
@@ -85,7 +85,7 @@ class Schema:
 def check_value(options_type: Any, name: str, value: Any) -> None:
     """Raise OptionError where `value` is wrong for the field `name`, whatever the other fields are."""
     if value is not fields_of(options_type)[name].default:
-        _checked(type_hints(options_type)[name], value, name, fields_of(options_type)[name].metadata)
+        checked(type_hints(options_type)[name], value, name, fields_of(options_type)[name].metadata)
 
 
 def build(options_type: Callable[..., T], table: Mapping[str, Any], where: str) -> T:
@@ -142,7 +142,7 @@ def type_hints(options_type: Any) -> dict[str, Any]:
     return {name: hints[name] for name in fields_of(options_type)}
 
 
-def _checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> Any:
+def checked(hint: Any, value: Any, name: str, metadata: Mapping[str, Any]) -> Any:
     """`value` as the annotated type, within its bounds and among its choices, or raise OptionError."""
     if not metadata:  # a group of options
         return _typed(hint, value, name)

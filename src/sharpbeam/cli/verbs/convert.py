@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Literal
 
-import typer
-
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.text.lines import check_readable, read_all
 
 
+@verb()
 def convert(
-    origin: Annotated[
-        str,
-        typer.Argument(metavar="FROM", help="A model of another program: a folder, a file, or a name of `models get`."),
-    ],
-    to: Annotated[Path, typer.Argument(metavar="TO", help="The model folder to write.")],
+    origin: str = argument("A model of another program: a folder, a file, or a name of `models get`.", "FROM"),
+    to: Path = argument("The model folder to write."),
     *,
-    source_spm: Annotated[
-        Path | None,
-        typer.Option(help="The SentencePiece model of the source, where the model comes without."),
-    ] = None,
-    target_spm: Annotated[Path | None, typer.Option(help="The same of the target; default: the source's.")] = None,
-    quantization: Annotated[
-        str,
-        typer.Option(metavar="auto|int8|float32", help="How matrices are stored; auto: as the model has them."),
-    ] = "auto",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace TO, and all that is in it, if it is there.")
-    ] = False,
-    preview: Annotated[
-        bool,
-        typer.Option(
-            "--preview/--no-preview",
-            help="Fit the preview (fit preview), if that takes seconds.",
-        ),
-    ] = True,
-    text: Annotated[
-        Path | None,
-        typer.Option(help="Source sentences, one a line, to fit to (default: samples) and to measure int8 on."),
-    ] = None,
+    source_spm: Path | None = flag(None, "The SentencePiece model of the source, where the model comes without."),
+    target_spm: Path | None = flag(None, "The same of the target; default: the source's."),
+    quantization: Literal["auto", "int8", "float32"] = flag(
+        "auto", "How matrices are stored; auto: as the model has them."
+    ),
+    overwrite: bool = flag(False, "Replace TO, and all that is in it, if it is there."),
+    preview: bool = flag(True, "", off="Leave out the fit of the preview (fit preview), which takes seconds."),
+    text: Path | None = flag(
+        None, "Source sentences, one a line, to fit to (default: samples) and to measure int8 on."
+    ),
 ) -> None:
     """Convert a model of another program to a model folder.
 
@@ -59,7 +44,7 @@ def convert(
     from sharpbeam.convert.conversion import convert_model
 
     files = {"source_spm": source_spm, "target_spm": target_spm}
-    written = convert_model(origin, to, quantization=cast(Any, quantization), overwrite=overwrite, **files)
+    written = convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sharpbeam.cli.flags import with_options
-from sharpbeam.cli.test_set import Reference, Source, SourceColumn, Table, TargetColumn, read_test_set
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
+from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.report import quality
+from sharpbeam.text.lines import check_readable
+from sharpbeam.text.pairs import column_pairs, file_pairs
 
 
-@with_options(without=("beam_size", "num_hypotheses", "return_attention", SamplingOptions))
+@verb(without=("beam_size", "num_hypotheses", "return_attention", SamplingOptions))
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
+    model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     *,
-    source: Source = None,
-    reference: Reference = None,
-    tsv: Table = None,
-    source_column: SourceColumn = 0,
-    target_column: TargetColumn = 1,
-    beam_size: Annotated[
-        list[int] | None,
-        typer.Option(help="Hypotheses kept at each step; may be repeated, to compare. Default: the model's own."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each beam size.")] = False,
+    source: Path | None = flag(None, "Source text, one sentence a line; .gz too."),
+    reference: Path | None = flag(None, "Reference translations, line by line."),
+    tsv: Path | None = flag(None, "Both in one tab-separated file; .gz too."),
+    source_column: int = flag(0, "Column of the source in --tsv, from 0.", ge=0),
+    target_column: int = flag(1, "Column of the reference in --tsv, from 0.", ge=0),
+    beam_size: list[int] | None = flag(
+        None, "Hypotheses kept at each step; may be repeated, to compare. Default: the model's own."
+    ),
+    json_: bool = flag(False, "One JSON object for each beam size."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
@@ -45,7 +46,7 @@ def evaluate(
     """
     for size in beam_size or ():
         DecodeOptions().changed(**options).changed(beam_size=size)  # refuses wrong values before the model is loaded
-    sources, references = read_test_set(source, reference, tsv, (source_column, target_column))
+    sources, references = _read(source, reference, tsv, (source_column, target_column))
     quality.load_metrics()  # before minutes of translating
     from sharpbeam.api.translator import Translator
 
@@ -56,4 +57,20 @@ def evaluate(
         with progress_bar(title, len(sources)) as bar:
             evaluation = quality.evaluate(translator, sources, references, bar, options=choice)
         record = {"model": model, **choice.by_name(), **evaluation.record()}
-        print(json.dumps(record) if as_json else f"{title}\n{evaluation.summary()}", flush=True)
+        print(json.dumps(record) if json_ else f"{title}\n{evaluation.summary()}", flush=True)
+
+
+def _read(
+    source: Path | None, reference: Path | None, tsv: Path | None, columns: tuple[int, int]
+) -> tuple[list[str], list[str]]:
+    """Sources and references; raises OptionError for one without the other, InputError for text that is empty."""
+    check_readable([path for path in (source, reference, tsv) if path])
+    if tsv and not source and not reference:
+        pairs = list(column_pairs(tsv, *columns))
+    elif source and reference and not tsv:
+        pairs = list(file_pairs(source, reference))
+    else:
+        raise OptionError("give either --source FILE and --reference FILE, or --tsv FILE.")
+    if not pairs:
+        raise InputError(f"{tsv or source} is empty; there is nothing to evaluate.")
+    return [left for left, _ in pairs], [right for _, right in pairs]

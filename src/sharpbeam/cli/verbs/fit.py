@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
-import typer
-
+from sharpbeam.cli.command import VerbGroup, verb
 from sharpbeam.cli.fit_progress import shown_progress
-from sharpbeam.cli.flags import with_options
-from sharpbeam.cli.help import Verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
 
-fit = typer.Typer(name="fit", no_args_is_help=True, help="Fit an output layer: preview, screen or shortlist.")
-Model = Annotated[str, typer.Argument(help="A model folder; the result is written into it.")]
-Texts = Annotated[list[str], typer.Option(metavar="[[SOURCE-]TARGET=]FILE", help=HELP)]
-Fidelity = Annotated[
-    float, typer.Option(help="Least share of rows with all tokens that matter, on held-out text with 95% confidence.")
-]
-NONE: list[str] = []  # read only
+MODEL = argument("A model folder; the result is written into it.")
+TEXT = flag((), HELP, metavar="[[SOURCE-]TARGET=]FILE")
 
 
 def _run(layer: str, model: str, **options: Any) -> None:
@@ -32,13 +25,12 @@ def _run(layer: str, model: str, **options: Any) -> None:
     print(fitted.summary())
 
 
-@fit.command(cls=Verb)
-@with_options(without=("device",))
+@verb(without=("device",))
 def preview(
-    model: Model,
+    model: str = MODEL,
     *,
-    text: Texts = NONE,
-    vectors: Annotated[int, typer.Option(help="Hidden vectors to fit to.")] = 6000,
+    text: list[str] = TEXT,
+    vectors: int = flag(6000, "Hidden vectors to fit to."),
     machine: MachineOptions,
 ) -> None:
     """Fit the preview: nearly the exact layer's tokens, from an eighth of the bytes of an int8 scan.
@@ -55,23 +47,16 @@ def preview(
     _run("preview", model, text=text, vectors=vectors, machine=machine)
 
 
-@fit.command(cls=Verb)
-@with_options(without=("device",))
+@verb(without=("device",))
 def screen(
-    model: Model,
+    model: str = MODEL,
     *,
-    text: Texts = NONE,
-    per: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|all|target|direction",
-            help="One screen for all, each target language or each direction. auto: by the directions of the text.",
-        ),
-    ] = "auto",
-    work: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keeps the hidden vectors. Default: MODEL.vectors, removed.")
-    ] = None,
-    keep_best: Annotated[bool, typer.Option("--keep-best", help="Write the best one, even below --fidelity.")] = False,
+    text: list[str] = TEXT,
+    per: Literal["auto", "all", "target", "direction"] = flag(
+        "auto", "One screen for all, each target language or each direction. auto: by the directions of the text."
+    ),
+    work: Path | None = flag(None, "Keeps the hidden vectors. Default: MODEL.vectors, removed.", metavar="FOLDER"),
+    keep_best: bool = flag(False, "Write the best one, even below --fidelity."),
     screen: ScreenOptions,
     machine: MachineOptions,
 ) -> None:
@@ -99,19 +84,16 @@ def screen(
     _run("screen", model, text=text, per=per, work=work, keep_best=keep_best, options=screen, machine=machine)
 
 
-@fit.command(cls=Verb)
-@with_options(without=("device",))
+@verb(without=("device",))
 def shortlist(
-    model: Model,
+    model: str = MODEL,
     *,
-    pairs: Annotated[Path | None, typer.Option(help="Sentence pairs, tab-separated, one pair a line; .gz too.")] = None,
-    source_column: Annotated[int, typer.Option(help="Column of the source in --pairs, from 0.")] = 0,
-    target_column: Annotated[int, typer.Option(help="Column of its translation.")] = 1,
-    text: Texts = NONE,
-    fidelity: Annotated[
-        float, typer.Option(help="Fit the fallback test of the shortlist to --text, to reach this. 0: no test.")
-    ] = 0.0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the shortlist that the model has.")] = False,
+    pairs: Path | None = flag(None, "Sentence pairs, tab-separated, one pair a line; .gz too."),
+    source_column: int = flag(0, "Column of the source in --pairs, from 0."),
+    target_column: int = flag(1, "Column of its translation."),
+    text: list[str] = TEXT,
+    fidelity: float = flag(0.0, "Fit the fallback test of the shortlist to --text, to reach this. 0: no test."),
+    overwrite: bool = flag(False, "Replace the shortlist that the model has."),
     shortlist: ShortlistOptions,
     machine: MachineOptions,
 ) -> None:
@@ -133,3 +115,6 @@ def shortlist(
     files = {"pairs": pairs, "source_column": source_column, "target_column": target_column, "text": text}
     choices = {"fidelity": fidelity, "overwrite": overwrite, "options": shortlist}
     _run("shortlist", model, machine=machine, **files, **choices)
+
+
+fit = VerbGroup.of("Fit an output layer: preview, screen or shortlist.", preview, screen, shortlist)

@@ -6,31 +6,26 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from sharpbeam.cli.flags import with_options
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
-from sharpbeam.options.schema import choice
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.results import Generation
 
 
-@with_options(
+@verb(
     without=("return_attention", "return_scores", LanguageOptions),
     shown=("sampling", "temperature", "top_k", "top_p", "seed"),
 )
 def generate(
-    model: Annotated[str, typer.Argument(help="The folder of a language model, or the name of a bundled one.")],
+    model: str = argument("The folder of a language model, or the name of a bundled one."),
     *,
-    prompt: Annotated[
-        list[str] | None,
-        typer.Option(help="The beginning of a text; may be repeated. Default: standard input, by line."),
-    ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="text|jsonl", help="text: prompt and continuation; jsonl: with scores.")
-    ] = "text",
+    prompt: list[str] | None = flag(
+        None, "The beginning of a text; may be repeated. Default: standard input, by line."
+    ),
+    format_: Literal["text", "jsonl"] = flag("text", "text: prompt and continuation; jsonl: with scores."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
@@ -50,7 +45,6 @@ def generate(
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.text.lines import StandardInput, read_lines
 
-    choice("format", format_, Literal["text", "jsonl"])
     options["return_scores"] = format_ == "jsonl"
     generator = Generator(model, machine=machine, **options)
     number = generator.defaults.search.num_hypotheses

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 
 
+@verb()
 def info(
-    model: Annotated[
-        str | None, typer.Argument(help="A model folder, or the name of a bundled model. Default: the installation.")
-    ] = None,
+    model: str | None = argument(
+        "A model folder, or the name of a bundled model. Default: the installation.", default=None
+    ),
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Hash the weights, whatever their size.")] = False,
+    json_: bool = flag(False, "One JSON object."),
+    verify: bool = flag(False, "Hash the weights, whatever their size."),
 ) -> None:
     """Describe the installation, or a model: architecture, sizes, vocabularies, fitted layers and model card.
 
@@ -30,7 +32,7 @@ def info(
     from sharpbeam.report.facts import describe_installation, describe_model
 
     facts = describe_installation() if model is None else describe_model(model, verify=verify)
-    if as_json:
+    if json_:
         print(json.dumps(facts, ensure_ascii=False))
         return
     card = facts.pop("card", "")

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from sharpbeam.cli.command import VerbGroup, verb
+from sharpbeam.cli.flags import argument
 
-from sharpbeam.cli.help import Verb
-
-models = typer.Typer(
-    name="models", no_args_is_help=True, help="Get models by name, such as firefox:en-pt, and keep them."
-)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name such as firefox:en-pt; models list shows them.")]
+NAME = argument("A name such as firefox:en-pt; models list shows them.")
 
 
-@models.command(cls=Verb, name="list")
+@verb()
 def list_() -> None:
     """List the models in the cache: name, size, license, folder.
 
@@ -36,10 +31,10 @@ def list_() -> None:
     )
 
 
-@models.command(cls=Verb)
+@verb()
 def find(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Language of the text, such as en.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Language of the translation, such as pt.")],
+    source: str = argument("Language of the text, such as en."),
+    target: str = argument("Language of the translation, such as pt."),
 ) -> None:
     """List the models of all registries for two languages: name, kind, size to fetch, license, quality.
 
@@ -69,9 +64,9 @@ def find(
         raise InputError(f"no registry that answers has a model from {source!r} to {target!r}.")
 
 
-@models.command(cls=Verb)
+@verb()
 def get(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or archives of models pack.")],
+    names: list[str] = argument("Names, or archives of models pack.", "NAME..."),
 ) -> None:
     """Fetch and convert models, if they are not in the cache.
 
@@ -91,8 +86,8 @@ def get(
         print(get(name))
 
 
-@models.command(cls=Verb)
-def remove(name: Name) -> None:
+@verb()
+def remove(name: str = NAME) -> None:
     """Remove a model from the cache.
 
     Examples:
@@ -105,10 +100,8 @@ def remove(name: Name) -> None:
     print(f"removed {name}")
 
 
-@models.command(cls=Verb)
-def pack(
-    name: Name, file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write, such as en-pt.tar.")]
-) -> None:
+@verb()
+def pack(name: str = NAME, file: Path = argument("The archive to write, such as en-pt.tar.")) -> None:
     """Write a model of the cache as one file, for a machine without network: `models get FILE`.
 
     Examples:
@@ -128,3 +121,6 @@ def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+models = VerbGroup.of("Get models by name, such as firefox:en-pt, and keep them.", list_, find, get, remove, pack)

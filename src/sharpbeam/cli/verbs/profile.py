@@ -7,16 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sharpbeam.cli.flags import with_options
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.text.lines import check_readable, read_all
 
 
-@with_options(
+@verb(
     without=(
         "device",
         "threads",
@@ -29,13 +28,11 @@ from sharpbeam.text.lines import check_readable, read_all
     )
 )
 def profile(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Text, one sentence a line. Default: sample sentences.")
-    ] = None,
+    model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
+    files: list[Path] | None = argument("Text, one sentence a line. Default: sample sentences.", default=None),
     *,
-    sentences: Annotated[int, typer.Option(min=1, help="Lines of the text to decode.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    sentences: int = flag(50, "Lines of the text to decode.", ge=1),
+    json_: bool = flag(False, "One JSON object instead of text."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:
@@ -59,4 +56,4 @@ def profile(
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")
     report = profile(model, texts, sentences=sentences, machine=machine, **options)
-    print(json.dumps(report.record()) if as_json else report.summary())
+    print(json.dumps(report.record()) if json_ else report.summary())

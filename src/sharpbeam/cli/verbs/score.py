@@ -7,31 +7,23 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from sharpbeam.cli.flags import with_options
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
-from sharpbeam.options.schema import choice
 
 
-@with_options()
+@verb()
 def score(
-    model: Annotated[str, typer.Argument(help="A model folder, or the name of a bundled model; a+b is an ensemble.")],
+    model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     *,
-    source: Annotated[Path | None, typer.Option(help="Source text, one sentence a line; .gz too.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
-    length_penalty: Annotated[
-        float, typer.Option(help="score = log_prob / length ** length_penalty; 0 = the log probability itself.")
-    ] = 0.0,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="text|jsonl", help="text: the score; jsonl: with token scores.")
-    ] = "text",
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of the text, such as latin-1.")] = "utf-8",
-    apart: Annotated[
-        bool, typer.Option("--apart", help="Language models: each line by itself, not as one text with those before.")
-    ] = False,
+    source: Path | None = flag(None, "Source text, one sentence a line; .gz too."),
+    target: Path | None = flag(None, "Its translations, line by line."),
+    length_penalty: float = flag(0.0, "score = log_prob / length ** length_penalty; 0 = the log probability itself."),
+    format_: Literal["text", "jsonl"] = flag("text", "text: the score; jsonl: with token scores."),
+    encoding: str = flag("utf-8", "Encoding of the text, such as latin-1.", metavar="NAME"),
+    apart: bool = flag(False, "Language models: each line by itself, not as one text with those before."),
     options: Annotated[DecodeKeywords, ScheduleOptions, LanguageOptions],
     machine: MachineOptions,
 ) -> None:
@@ -60,7 +52,6 @@ def score(
     from sharpbeam.text.lines import StandardInput, check_readable, read_lines
     from sharpbeam.text.pairs import column_pairs, file_pairs
 
-    choice("format", format_, Literal["text", "jsonl"])
     language = task_of(find_models(model)[0]) == "language"
     _check_sides(source, target, language, apart)
     check_readable([path for path in (source, target) if path])

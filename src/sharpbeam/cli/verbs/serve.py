@@ -5,24 +5,19 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
-from sharpbeam.cli.flags import with_options
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import needs_extra
 from sharpbeam.options.decode import MachineOptions, OutputLayerOptions, ScheduleOptions, SearchOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.server import ServerOptions
 
 
-@with_options(without=("num_hypotheses", "return_alternatives", "return_attention", "return_scores", "sampling"))
+@verb(without=("num_hypotheses", "return_alternatives", "return_attention", "return_scores", "sampling"))
 def serve(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="Folders or names; SOURCE-TARGET=FOLDER where the name does not tell the direction.",
-        ),
-    ],
+    models: list[str] = argument(
+        "Folders or names; SOURCE-TARGET=FOLDER where the name does not tell the direction.", "MODEL..."
+    ),
     *,
     server: ServerOptions,
     options: Annotated[DecodeKeywords, SearchOptions, ScheduleOptions, OutputLayerOptions],

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from dataclasses import MISSING
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 from sharpbeam.cli.new_model import measure_and_fit
 from sharpbeam.errors import needs_extra
 
 
+@verb()
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML): text, vocabulary, model and optimization.")],
+    recipe: Path = argument("A recipe (TOML): text, vocabulary, model and optimization."),
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the recipe's text. Default: the folder of the recipe."),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the run: checkpoint, metrics, best model."),
-    ],
-    max_steps: Annotated[
-        int | None, typer.Option(help="Optimizer steps, instead of the recipe's train.max_steps.")
-    ] = None,
+    data: Path | None = flag(None, "Folder of the recipe's text. Default: the folder of the recipe.", metavar="FOLDER"),
+    output: Path = flag(MISSING, "Folder of the run: checkpoint, metrics, best model.", short="-o", metavar="FOLDER"),
+    max_steps: int | None = flag(None, "Optimizer steps, instead of the recipe's train.max_steps."),
 ) -> None:
     """Train a model from a recipe.
 

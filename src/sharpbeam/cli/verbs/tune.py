@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from sharpbeam.cli.command import verb
+from sharpbeam.cli.flags import argument, flag
 
 
+@verb()
 def tune(
-    model: Annotated[str, typer.Argument(help="A translation model's folder; tuned.json is written into it.")],
+    model: str = argument("A translation model's folder; tuned.json is written into it."),
     *,
-    text: Annotated[
-        list[Path], typer.Option(help="Source text of the kind you translate, one sentence a line. Default: samples.")
-    ] = [],  # noqa: B006 (read only)
-    beam_size: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 = greedy. Default: the model's own.")
-    ] = None,
-    sentences: Annotated[int, typer.Option(help="Sentences of the text that every choice translates.")] = 100,
-    threads: Annotated[int, typer.Option(help="Workers that decode in parallel.")] = 1,
-    same: Annotated[
-        float, typer.Option(help="Least share of sentences with the answer of float32, or as many as now.")
-    ] = 0.99,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and write nothing.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Remove an earlier choice, and measure nothing.")] = False,
+    text: list[Path] = flag((), "Source text of the kind you translate, one sentence a line. Default: samples."),
+    beam_size: int | None = flag(None, "Hypotheses kept at each step; 1 = greedy. Default: the model's own.", ge=1),
+    sentences: int = flag(100, "Sentences of the text that every choice translates."),
+    threads: int = flag(1, "Workers that decode in parallel."),
+    same: float = flag(0.99, "Least share of sentences with the answer of float32, or as many as now."),
+    dry_run: bool = flag(False, "Measure, and write nothing."),
+    undo: bool = flag(False, "Remove an earlier choice, and measure nothing."),
 ) -> None:
     """Measure number types and output layers on this machine, and use the fastest with the same answers.
 

@@ -1,0 +1,150 @@
+"""Verbs of the command line, alone and in groups: what they take, and the help that they print."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_args, get_type_hints
+
+from sharpbeam.cli.flags import Flag, flag, parse, title, wrong_use
+from sharpbeam.errors import nearest
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.schema import Schema, fields_of, type_hints
+
+HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+REPLACED = {  # verbs of older versions: what to write now
+    "translate-document": "translate MODEL DOCUMENT --output FILE",
+    "fit-preview": "fit preview MODEL",
+    "fit-screen": "fit screen MODEL",
+    "fit-shortlist": "fit shortlist MODEL",
+    "fit-net": "fit shortlist MODEL --text FILE --fidelity 0.999",
+    "report": "tune MODEL --text FILE",
+    "compare": "tune MODEL --text FILE",
+}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command: a function, and the flags that its signature stands for.
+
+    A parameter that is annotated with an options dataclass gets one, built from the flags; its checks raise
+    OptionError. `Annotated[..., ScheduleOptions, LanguageOptions]` gets a dict with the fields whose flags were set: a
+    model may have defaults of its own; DecodeOptions stands for its groups. Fields named in `without`, and groups
+    there, get no flag. Advanced ones are left out of --help, unless they are named in `shown`; --help-all shows them.
+    """
+
+    function: Callable[..., None]
+    without: Collection[str | type[Schema]] = ()
+    shown: Collection[str] = ()
+
+    @property
+    def text(self) -> str:
+        """Its description, in Markdown."""
+        return inspect.getdoc(self.function) or ""
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[Any, list[Any]]]:
+        """The parameters that stand for options: their annotation, and the dataclasses in it."""
+        groups = {}
+        for name, hint in get_type_hints(self.function, include_extras=True).items():
+            named = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
+            if named:
+                own = [group for one in named for group in (_groups() if one is DecodeOptions else (one,))]
+                groups[name] = hint, [group for group in own if group not in self.without]
+        return groups
+
+    @cached_property
+    def flags(self) -> list[Flag]:
+        """Its arguments and flags, in the order of the signature."""
+        hints, flags = get_type_hints(self.function), list[Flag]()
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            panel = "Options" if parameter.kind is parameter.KEYWORD_ONLY else "Arguments"
+            if name not in self.groups:
+                flags.append(Flag(name, hints[name], parameter.default, panel))
+                continue
+            for group in self.groups[name][1]:
+                fields = [field for field in fields_of(group).values() if field.name not in self.without]
+                panel = title(group.__name__)
+                flags += [Flag(field.name, type_hints(group)[field.name], field, panel) for field in fields]
+        return flags
+
+    def run(self, path: str, words: Sequence[str]) -> None:
+        """Run the function for the `words` after `path`, or print the help."""
+        if {*HELP, HELP_ALL} & {*words[: words.index("--") if "--" in words else None]}:
+            self._print_help(path, HELP_ALL in words)
+            return
+        chosen = parse(self.flags, words, path)
+        values = {one.name: one.facts.default for one in self.flags if one.panel in ("Arguments", "Options")}
+        for name, (hint, groups) in self.groups.items():
+            named = [field for group in groups for field in fields_of(group) if field not in self.without]
+            own = {field: chosen.pop(field) for field in named if field in chosen}
+            values[name] = hint(**own) if isinstance(hint, type) else own
+        self.function(**values | chosen)
+
+    def _print_help(self, path: str, every: bool) -> None:
+        from sharpbeam.cli.help import flag_panels, print_help
+
+        names = [one.metavar if one.required else f"[{one.metavar}]" for one in self.flags if one.is_argument]
+        last = Flag("help_all", bool, flag(False, "Show this help with all options."), "Options")
+        shown = [one for one in (*self.flags, last) if every or one.name in self.shown or not one.advanced]
+        print_help(" ".join([path, "[OPTIONS]", *names]), self.text, flag_panels(shown))
+
+
+def _groups() -> Collection[Any]:
+    return type_hints(DecodeOptions).values()
+
+
+def verb(
+    *, without: Collection[str | type[Schema]] = (), shown: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Verb]:
+    """Make a `Verb` of a function."""
+    return lambda function: Verb(function, without, shown)
+
+
+@dataclass(frozen=True)
+class VerbGroup:
+    """Verbs by name, in panels of its help."""
+
+    text: str
+    panels: Mapping[str, Collection[str]]
+    find: Callable[[str], Verb | VerbGroup]
+    flags: Sequence[Flag] = ()
+
+    @classmethod
+    def of(cls, text: str, *verbs: Verb) -> VerbGroup:
+        """The group of these verbs, by the names of their functions."""
+        named = {one.function.__name__.rstrip("_"): one for one in verbs}
+        return cls(text, {"Commands": named}, named.__getitem__)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its verbs."""
+        return [name for names in self.panels.values() for name in names]
+
+    def verbs(self) -> dict[str, Verb]:
+        """All verbs by their names, those of a group in it with its own before."""
+        verbs: dict[str, Verb] = {}
+        for name in self.names:
+            one = self.find(name)
+            verbs |= {name: one} if isinstance(one, Verb) else {f"{name} {own}": v for own, v in one.verbs().items()}
+        return verbs
+
+    def run(self, path: str, words: Sequence[str]) -> None:
+        """Run the verb that `words` begin with, or print the help."""
+        if not words or words[0] in HELP:
+            self._print_help(path)
+            return
+        name, *rest = words
+        if name not in self.names:
+            known = [*self.names, *(spelling for one in self.flags for spelling in one.spellings)]
+            advice = f"; write: sharpbeam {REPLACED[name]}" if name in REPLACED else f".{nearest(name, known)}"
+            raise wrong_use(f"No such {'option' if name.startswith('-') else 'command'} {name!r}{advice}", path)
+        self.find(name).run(f"{path} {name}", rest)
+
+    def _print_help(self, path: str) -> None:
+        from sharpbeam.cli.help import flag_panels, print_help, verb_table
+
+        panels = {title: [verb_table({n: self.find(n).text for n in names})] for title, names in self.panels.items()}
+        print_help(f"{path} [OPTIONS] COMMAND [ARGS]...", self.text, flag_panels(self.flags) | panels)
