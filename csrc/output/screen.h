@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "kernels/table.h"
-#include "output/fallback_test.h"
 #include "output/interface.h"
 #include "output/output_matrix.h"
+#include "output/screen_fallback.h"
 #include "output/screen_sets.h"
 #include "output/screen_view.h"
 

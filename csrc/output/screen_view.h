@@ -15,7 +15,8 @@ struct ResidualView {
   int64_t components;
 };
 
-// Which rows fall back to another layer (csrc/output/fallback_test.h). No row does where k is 0. Needs a residual mass.
+// Which rows fall back to another layer (csrc/output/screen_fallback.h). No row does where k is 0. Needs a residual
+// mass.
 struct FallbackView {
   const float* center;  // [clusters, dim], null where k is 0
   int64_t k;

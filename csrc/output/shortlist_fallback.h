@@ -7,7 +7,7 @@
 
 #include "output/interface.h"
 #include "output/shortlist.h"
-#include "output/shortlist_test.h"
+#include "output/shortlist_outside.h"
 
 namespace sharpbeam {
 

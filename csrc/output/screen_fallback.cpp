@@ -1,4 +1,4 @@
-#include "output/fallback_test.h"
+#include "output/screen_fallback.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "output/shortlist_test.h"
+#include "output/shortlist_outside.h"
 
 #include <algorithm>
 #include <cmath>
