@@ -48,7 +48,7 @@ double ScanLayer::mean_error(const float* hidden, const int8_t* int8, float scal
 }
 
 template <typename Visit>
-void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
+void ScanLayer::for_each_row(const LayerRows& rows, bool normalize, Visit visit) const {
   const Kernels& table = matrix_.table();
   const int64_t stride = panels_of(vocab()) * kPanel, width = padded_int8(dim());
   for_each_block(rows.rows, stride, [&](int64_t first, int64_t count) {
@@ -61,7 +61,7 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
     for (int64_t r = 0; r < count; ++r) {
       row[r] = quantize_hidden(table, rows.hidden + (first + r) * dim(), dim(), width, trust_, int8 + r * width);
       scale[r] = row[r].scale;
-      mean[r] = mean_error(rows.hidden + (first + r) * dim(), int8 + r * width, scale[r]);
+      mean[r] = !normalize ? 0.0 : mean_error(rows.hidden + (first + r) * dim(), int8 + r * width, scale[r]);
     }
     int8_.matmul(table, matrix_.bias(), int8, width, scale, logits, stride, count);
     parallel_for(count, [&](int64_t r) {
@@ -76,42 +76,44 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
 void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
                      int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
-    const float* hidden = rows.hidden + index * dim();
-    const Bound bound = bound_of(row);
-    float* to = log_prob + index * k;
-    int32_t* tokens = token + index * k;
-    float log_total = 0.0f, error = 0.0f;
-    int64_t exact = vocab();
-    if (row.sound) {
-      Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
-      if (normalize) log_total = candidates.log_total(mean, error);
-      exact = candidates.best(log_total, to, tokens);
-      // The normalizer may be a little below the best logit, but no token is likelier than 1.
-      for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
-    } else {
-      log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
-    }
-    rows.note(index, log_total, error);
-    if (total != nullptr) total[index] = log_total;
-    if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
-  });
+  for_each_row(rows, normalize,
+               [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
+                 const float* hidden = rows.hidden + index * dim();
+                 const Bound bound = bound_of(row);
+                 float* to = log_prob + index * k;
+                 int32_t* tokens = token + index * k;
+                 float log_total = 0.0f, error = 0.0f;
+                 int64_t exact = vocab();
+                 if (row.sound) {
+                   Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
+                   if (normalize) log_total = candidates.log_total(mean, error);
+                   exact = candidates.best(log_total, to, tokens);
+                   // The normalizer may be a little below the best logit, but no token is likelier than 1.
+                   for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
+                 } else {
+                   log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
+                 }
+                 rows.note(index, log_total, error);
+                 if (total != nullptr) total[index] = log_total;
+                 if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
+               });
 }
 
 void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   if (!normalize) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
-  for_each_row(rows, [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
-    const float* hidden = rows.hidden + index * dim();
-    const Bound bound = bound_of(row);
-    float error = 0.0f;
-    const float total = row.sound
-                            ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total(mean, error)
-                            : matrix_.log_total(hidden, logits);
-    rows.note(index, total, error);
-    matrix_.logits(hidden, token + index, 1, log_prob + index);
-    log_prob[index] = std::min(log_prob[index] - total, 0.0f);
-  });
+  for_each_row(rows, true,
+               [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
+                 const float* hidden = rows.hidden + index * dim();
+                 const Bound bound = bound_of(row);
+                 float error = 0.0f;
+                 const float total =
+                     row.sound ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total(mean, error)
+                               : matrix_.log_total(hidden, logits);
+                 rows.note(index, total, error);
+                 matrix_.logits(hidden, token + index, 1, log_prob + index);
+                 log_prob[index] = std::min(log_prob[index] - total, 0.0f);
+               });
 }
 
 }  // namespace sharpbeam

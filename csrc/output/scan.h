@@ -48,7 +48,7 @@ class ScanLayer final : public NormalizingLayer {
   // The mean over all tokens of what the int8 form of a hidden vector adds to logits.
   double mean_error(const float* hidden, const int8_t* int8, float scale) const;
   template <typename Visit>
-  void for_each_row(const LayerRows& rows, Visit visit) const;
+  void for_each_row(const LayerRows& rows, bool normalize, Visit visit) const;
 
   OutputMatrix matrix_;
   Int8Matrix int8_;
