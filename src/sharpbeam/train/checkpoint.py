@@ -17,6 +17,8 @@ from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_file
 from sharpbeam.train.recipe import differences
 
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # of Adam, for each parameter
+
 
 @dataclass
 class Progress:
@@ -56,14 +58,10 @@ def write_checkpoint(
         tensors["cuda_random_state"] = torch.cuda.get_rng_state()
     for name, parameter in model.named_parameters():
         tensors[f"model.{name}"] = parameter.detach()
-        state = optimizer.state.get(parameter)
-        if state:
-            for key in ("exp_avg", "exp_avg_sq", "step"):
-                tensors[f"{key}.{name}"] = torch.as_tensor(state[key])
-    for name, value in average.items():
-        tensors[f"average.{name}"] = value
-    for name, value in carried.items():
-        tensors[f"carried.{name}"] = value
+        if state := optimizer.state.get(parameter):
+            tensors |= {f"{key}.{name}": torch.as_tensor(state[key]) for key in MOMENTS}
+    tensors |= {f"average.{name}": value for name, value in average.items()}
+    tensors |= {f"carried.{name}": value for name, value in carried.items()}
     metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
     try:
         with replacing_file(path) as temporary:
@@ -105,8 +103,7 @@ def read_checkpoint(
                 parameter.data.copy_(file.get_tensor(f"model.{name}"))
                 if f"exp_avg.{name}" in names:
                     optimizer.state[parameter] = {
-                        key: file.get_tensor(f"{key}.{name}").to(parameter.device)
-                        for key in ("exp_avg", "exp_avg_sq", "step")
+                        key: file.get_tensor(f"{key}.{name}").to(parameter.device) for key in MOMENTS
                     }
                 if name in average:
                     average[name].copy_(file.get_tensor(f"average.{name}"))

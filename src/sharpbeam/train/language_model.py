@@ -27,6 +27,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.text.words import EOS_ID
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import training_loss, word_frequency
+from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.vocabularies import vocabulary_at
 
 VALID_COLUMNS, VALID_WORDS = 10, 32  # of validation: ten cold starts cost next to nothing
@@ -65,8 +66,8 @@ def windows(stream: Tensor, columns: int, words: int, skip: int = 0) -> Iterator
         yield Window(read[:, part], target[:, part], start == 0)
 
 
-class LanguageTask:
-    """`train.task.TrainingTask` for the LSTM language model."""
+class LanguageTask(TrainingTask):
+    """Training of the LSTM language model."""
 
     measure = ("perplexity", "validation perplexity")
 
@@ -107,9 +108,8 @@ class LanguageTask:
     def loss(self, model: LstmLmModule, batch: Window) -> tuple[Tensor, int]:
         """Sums over the words of a window, and their number; the state after it is kept for the next one."""
         options = self.options
-        low = options.precision == "bfloat16"
         state = model.begin(self.columns) if batch.first or self._state is None else self._state
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
             hidden, (outputs, cells) = model(batch.read.to(self.device), state)
         self._state = outputs.detach().float(), cells.detach().float()
         label = batch.target.to(self.device).flatten()

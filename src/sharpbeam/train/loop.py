@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,18 +16,17 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from sharpbeam.errors import OptionError, SharpbeamError
-from sharpbeam.models.registry import find_architecture
-from sharpbeam.options.train import Recipe, TrainOptions
-from sharpbeam.storage.model_folder import save_model
+from sharpbeam.errors import InputError, OptionError, SharpbeamError
+from sharpbeam.jobs.progress import progress_bar
+from sharpbeam.models.registry import Config, find_architecture
+from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
+from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
-from sharpbeam.train.data import check_files
 from sharpbeam.train.guards import interruptible, lock_folder
 from sharpbeam.train.language_model import LanguageTask
 from sharpbeam.train.machine import fastest_precision, fastest_threads
 from sharpbeam.train.recipe import identity
-from sharpbeam.train.report import Report
-from sharpbeam.train.start import center_log_z, copy_vocabularies, load_start
+from sharpbeam.train.report import Metrics, say
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
 
@@ -34,6 +34,7 @@ TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
     "translation": TranslationTask,
     "language": LanguageTask,
 }
+VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 
 
 def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
@@ -110,12 +111,11 @@ class Trainer:
         """
         torch.set_flush_denormal(True)  # tiny softmax values would take the slow path of the CPU
         try:
-            with (
-                Report(self.output, self.options.max_steps, self.progress.step) as report,
-                interruptible() as interrupted,
-            ):
-                report.say(f"Training with {self.options.precision} matmuls on {self.progress.threads} thread(s).")
-                self._run(report, interrupted)
+            say(f"Training with {self.options.precision} matmuls on {self.progress.threads} thread(s).")
+            metrics, left = Metrics(self.output, self.progress.step), self.options.max_steps - self.progress.step
+            bar = progress_bar("training", left, sys.stderr.isatty(), "steps")
+            with bar as advance, interruptible() as interrupted:
+                self._run(metrics, advance, interrupted)
         except (OSError, SafetensorError) as error:
             raise SharpbeamError(
                 f"training stopped at step {self.progress.step}, since {self.output} cannot be written: {error}. Free "
@@ -125,22 +125,23 @@ class Trainer:
             torch.set_flush_denormal(False)  # the caller's arithmetic does not change
             self._unlock()
 
-    def _run(self, report: Report, interrupted: Event) -> None:
+    def _run(self, metrics: Metrics, advance: Callable[[int], None], interrupted: Event) -> None:
         """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
         options, progress = self.options, self.progress
         for batch in self._batches():
             began = time.perf_counter()
             figures = self._step(batch)
             progress.seconds += time.perf_counter() - began
-            report.step(progress, figures, self._rate(), options.log_every)
+            advance(1)
+            metrics.step(progress, figures, self._rate(), options.log_every)
             if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
-                self._validate(report)
+                self._validate(metrics)
             if progress.step % options.checkpoint_every == 0 or self.finished or interrupted.is_set():
                 self._write_checkpoint()
             if self.finished:
                 return
             if interrupted.is_set():
-                report.say(f"Stopped at step {progress.step} with a checkpoint; the same command resumes from there.")
+                say(f"Stopped at step {progress.step} with a checkpoint; the same command resumes from there.")
                 raise KeyboardInterrupt
 
     def _batches(self) -> Iterator[Any]:
@@ -161,7 +162,7 @@ class Trainer:
         self.progress.step += 1
         self.progress.words += words
         rate = self._rate()
-        if not (isfinite(rate) and bool(torch.isfinite(torch.cat([figures.detach(), norm.detach()[None]])).all())):
+        if not (math.isfinite(rate) and bool(torch.isfinite(torch.cat([figures.detach(), norm.detach()[None]])).all())):
             raise self._diverged(
                 f"the loss is {float(figures.detach()[0]) / words:g} and the norm of its gradient {norm:g}"
             )
@@ -197,14 +198,14 @@ class Trainer:
         parameters = [p.detach() for p in self.model.parameters()]
         torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
 
-    def _validate(self, report: Report) -> None:
+    def _validate(self, metrics: Metrics) -> None:
         """Measure the averaged weights, keep them if they are the best so far."""
         figures = self.task.validate(self.average)
-        if not all(map(isfinite, figures.values())):
+        if not all(map(math.isfinite, figures.values())):
             raise self._diverged(f"the validation gives {figures}")
         better = self.task.better(figures, self.progress)
         self.progress.since_best = 0 if better else self.progress.since_best + 1
-        report.validation(self.progress, figures)
+        metrics.write(self.progress, figures)
         if better:
             self._save(figures)
 
@@ -242,3 +243,62 @@ def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer
     if options.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), lr=0.0)
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)
+
+
+def copy_vocabularies(start: Path, output: Path) -> None:
+    """Put the vocabulary files of the model folder `start` into `output`, where a fresh run looks for them."""
+    read_config(start)  # raises ModelError if this is no model folder
+    for name in VOCABULARIES:
+        if (start / name).exists() and not (output / name).exists():
+            (output / name).write_bytes((start / name).read_bytes())
+
+
+def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:
+    """Give `model` the weights in the folder `start`.
+
+    OptionError if its facts are not those of the recipe; but with `matching` the tensors of `model` that have a
+    counterpart of the same name and shape get that one's weights, and the others stay as they are.
+    """
+    saved = read_config(start)
+    if saved != config and not matching:
+        raise OptionError(
+            f"train.start is {start}, whose facts are {saved}; the recipe's table [model] asks for {config}. Give the "
+            "recipe the facts of that model, or set train.start_matching."
+        )
+    own = model.state_dict()
+    tensors = {
+        name: torch.tensor(tensor)
+        for name, tensor in read_tensors(start, saved).items()
+        if name in own and own[name].shape == tensor.shape
+    }
+    model.load_state_dict(own | tensors)
+
+
+@torch.no_grad()
+def center_log_z(task: TrainingTask, model: Any, batch: Any) -> None:
+    """Shift the output bias so that log Z is about 0 on `batch`.
+
+    A model trained without self-normalization has a log Z far from 0 that differs little from row to row. No answer
+    depends on it, but alpha (log Z)^2 would first tear the model apart to get rid of it.
+    """
+
+    def spread() -> float:
+        figures, words = task.loss(model, batch)
+        return math.sqrt(float(figures[2]) / words)  # root mean square of log Z
+
+    model.eval()
+    before = spread()
+    bias = model.output()[1]
+    bias -= before
+    if spread() > before:  # log Z was below zero
+        bias += 2 * before
+
+
+def check_files(options: DataOptions, base: Path) -> None:
+    """Raise InputError for a file of text that is not there; `base` is the folder that paths start from."""
+    for name in (*options.train, *options.valid, *options.train_target, *options.valid_target):
+        if not (base / name).is_file():
+            raise InputError(
+                f"{base / name} is not there. The recipe names the text {name!r}: give the folder that it is in with "
+                "--data, or change the recipe's table [data]. recipes/README.md says where the project's text is from."
+            )

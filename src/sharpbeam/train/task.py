@@ -7,18 +7,14 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from sharpbeam.models.registry import Config
 from sharpbeam.train.checkpoint import Progress
 
 
 class TrainingTask(Protocol):
-    """A model in training with its text. `Batch` below is what `epoch` yields."""
+    """A model in training with its text: to be inherited from."""
 
     measure: tuple[str, str]  # key of the figure that decides which model is best, and its readable name
-
-    @property
-    def config(self) -> Config:
-        """The facts of the model."""
+    config: Any  # the facts of the model
 
     def module(self) -> nn.Module:
         """A fresh model with dropout, on the CPU; draws from PyTorch's random numbers."""
@@ -30,10 +26,12 @@ class TrainingTask(Protocol):
         """The sums of `output_loss` [4] over a batch, the first one with a gradient, and its number of words."""
 
     def carried(self) -> dict[str, Tensor]:
-        """The state that one batch hands to the next; belongs into the checkpoint."""
+        """The state that one batch hands to the next, by default none; belongs into the checkpoint."""
+        return {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `carried` returned."""
+        return None
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Figures of a model on the validation text: `valid_nll`, nats for each word, and the one of `measure`."""

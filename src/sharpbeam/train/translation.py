@@ -1,8 +1,9 @@
-"""The task of translation: parallel text, its vocabularies, a translation model, greedy BLEU."""
+"""The task of translation: parallel text in batches, its vocabularies, a translation model, greedy BLEU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,119 @@ import numpy as np
 import sacrebleu
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from sharpbeam.errors import InputError
 from sharpbeam.models.module import TranslationModule
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import TranslationConfig, find_architecture
 from sharpbeam.options.schema import build, require
-from sharpbeam.options.train import Recipe
+from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
+from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
+from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
-from sharpbeam.train.data import Batch, ParallelData, read_directions
 from sharpbeam.train.loss import output_loss, training_loss, word_frequency
+from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.vocabularies import Vocabularies
 from sharpbeam.types import Ids, Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
 
 
-class TranslationTask:
-    """`train.task.TrainingTask` for the translation models."""
+def read_pairs(
+    files: tuple[str, ...], targets: tuple[str, ...], options: DataOptions, base: Path
+) -> tuple[list[Pair], list[str]]:
+    """(source, target) pairs of tab-separated or line-parallel files; `base` is the folder that paths start from.
+
+    With data.languages those of both directions, and the language of each target.
+    """
+    if targets:
+        return [pair for s, t in zip(files, targets, strict=True) for pair in file_pairs(base / s, base / t)], []
+    pairs, codes = list[Pair](), list[str]()
+    for name, languages in zip(files, options.languages or [""] * len(files), strict=True):
+        columns = column_pairs(base / name, options.source_column, options.target_column)
+        if not languages:
+            pairs += columns
+            continue
+        first, second = languages.split("-")
+        for one, other in columns:
+            pairs += [(one, other), (other, one)]
+            codes += [second, first]
+    return pairs, codes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded ids: source [B, S], target with bos in front [B, T], label = target with eos at the end [B, T]."""
+
+    source: Tensor
+    source_mask: Tensor | None  # [B, S] bool, None if nothing is padded
+    target: Tensor
+    label: Tensor
+    label_mask: Tensor  # [B, T] bool
+
+
+class ParallelData:
+    """Encoded pairs. Sources begin with their tag, if any, and end in eos; targets have neither."""
+
+    def __init__(
+        self,
+        pairs: list[Pair],
+        source: Vocabulary,
+        target: Vocabulary,
+        max_length: int,
+        tags: Sequence[int] = (),
+    ) -> None:
+        """Encode `pairs`; `tags` holds one token for each of them, or none. Pairs longer than `max_length` are left."""
+        self.items: list[tuple[list[int], list[int]]] = []
+        self.places: list[int] = []  # place of each item in `pairs`
+        for place, (text, translation) in enumerate(pairs):
+            item = ([*tags[place : place + 1], *source.encode(text), EOS_ID], target.encode(translation))
+            if len(item[0]) > 1 + bool(tags) and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
+                self.items.append(item)
+                self.places.append(place)
+        if not self.items:
+            raise InputError("no sentence pair is left after reading; check the columns and max_length.")
+        self._lengths = np.array([(len(s), len(t) + 1) for s, t in self.items])
+
+    def epoch(self, batch_tokens: int, seed: int, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """All pairs once, similar lengths together, batches in random order; (seed, epoch) fixes everything.
+
+        The first `skip` batches are left out.
+        """
+        random = np.random.default_rng([seed, epoch])
+        order = random.permutation(len(self.items))
+        order = order[np.lexsort((self._lengths[order, 1], self._lengths[order, 0]))]
+        batches, widest = list[list[int]]([[]]), 0
+        for index in order.tolist():
+            length = int(self._lengths[index].max())
+            widest = max(widest, length)
+            if batches[-1] and widest * (len(batches[-1]) + 1) > batch_tokens:
+                batches.append([])
+                widest = length
+            batches[-1].append(index)
+        for i in random.permutation(len(batches))[skip:]:
+            yield self.batch(batches[i])
+
+    def batch(self, indices: list[int]) -> Batch:
+        """Pad the pairs `indices` to one batch."""
+        items = [self.items[i] for i in indices]
+        source = _padded([source for source, _ in items])
+        label = _padded([[*target, EOS_ID] for _, target in items])
+        target = _padded([[BOS_ID, *target] for _, target in items])
+        source_mask = source != PAD_ID
+        return Batch(source, None if bool(source_mask.all()) else source_mask, target, label, label != PAD_ID)
+
+
+def _padded(sequences: list[list[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(sequence) for sequence in sequences], True, PAD_ID)
+
+
+class TranslationTask(TrainingTask):
+    """Training of the translation models."""
 
     measure = ("bleu", "validation BLEU, greedy")
 
@@ -37,8 +132,8 @@ class TranslationTask:
         self.recipe, self.options, self.output = recipe, recipe.train, output
         self.device = torch.device(self.options.device)
         data = recipe.data
-        pairs, codes = read_directions(data.train, data.train_target, data, base)
-        self.valid_pairs, valid_codes = read_directions(data.valid, data.valid_target, data, base)
+        pairs, codes = read_pairs(data.train, data.train_target, data, base)
+        self.valid_pairs, valid_codes = read_pairs(data.valid, data.valid_target, data, base)
         self._vocabularies = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
         self.source, self.target = self._vocabularies.source, self._vocabularies.target
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
@@ -58,7 +153,7 @@ class TranslationTask:
         self.train_data = ParallelData(
             pairs, self.source, self.target, min(data.max_length, self.longest), [tags[code] for code in codes]
         )
-        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, self.train_data.eos)])
+        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, EOS_ID)])
         self.frequency = word_frequency(words, len(self.target)).to(self.device)
         self.valid_data = ParallelData(
             self.valid_pairs, self.source, self.target, self.longest, [tags[code] for code in valid_codes]
@@ -76,25 +171,21 @@ class TranslationTask:
     def loss(self, model: TranslationModule, batch: Batch) -> tuple[Tensor, int]:
         """Sums over the target tokens of a batch, and their number."""
         options = self.options
-        low = options.precision == "bfloat16"
-        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
-        keep = batch.label_mask.to(self.device)
-        label = batch.label.to(self.device)[keep]
-        figures = training_loss(hidden.float()[keep], *model.output(), label, self.frequency, options)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
+            hidden, label = self._hidden(model, batch)
+        figures = training_loss(hidden.float(), *model.output(), label, self.frequency, options)
         balance = model.balance_loss()
         if balance is not None:
             added = options.expert_balance * label.numel() * balance
             figures = torch.cat([figures[:1] + added, figures[1:]])  # the others are for the log
         return figures, label.numel()
 
-    def carried(self) -> dict[str, Tensor]:
-        """Nothing: sentences stand alone."""
-        return {}
-
-    def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Nothing is carried."""
+    def _hidden(self, model: TranslationModule, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The hidden vectors [N, D] of the target positions of a batch that are no padding, and their labels [N]."""
+        mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
+        hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
+        real = batch.label_mask.to(self.device)
+        return hidden[real], batch.label.to(self.device)[real]
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default)."""
@@ -120,11 +211,9 @@ class TranslationTask:
         model.eval()
         nats, tokens = 0.0, 0
         for batch in batches:
-            mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
-            hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
-            real = batch.label_mask.to(self.device)
-            nats += float(output_loss(hidden[real], *model.output(), batch.label.to(self.device)[real])[1])
-            tokens += int(real.sum())
+            hidden, label = self._hidden(model, batch)
+            nats += float(output_loss(hidden, *model.output(), label)[1])
+            tokens += len(label)
         return nats / tokens
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:

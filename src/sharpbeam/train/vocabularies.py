@@ -9,6 +9,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import VocabularyOptions
 from sharpbeam.storage.atomic import write_bytes
+from sharpbeam.text.pairs import Pair
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.text.words import WordVocabulary
@@ -25,27 +26,27 @@ class Vocabularies:
     """Source and target of a translation model, which are one object if the options share them."""
 
     def __init__(
-        self,
-        pairs: list[tuple[str, str]],
-        options: VocabularyOptions,
-        seed: int,
-        output: Path,
-        languages: Sequence[str] = (),
+        self, pairs: list[Pair], options: VocabularyOptions, seed: int, output: Path, languages: Sequence[str] = ()
     ) -> None:
         """Files lie in the folder `output`. Raises OptionError if an earlier run there has others.
 
-        Where there are `languages`, the vocabulary is one of pieces for all, and has a tag for each.
+        With `languages`, the vocabulary is one of pieces for all, and has a tag for each.
         """
-        self._options, self._seed, self._output, self._languages = options, seed, output, languages
+        self._ending, self._languages = ENDINGS[options.kind], languages
         one = options.shared and options.kind == "pieces"
         require(not languages or one, "data.languages", tuple(languages), "empty unless both sides share pieces")
+
+        def vocabulary(side: str, lines: list[str], option: str, size: int) -> Vocabulary:
+            path, symbols = output / f"{side}.{self._ending}", [tag(code) for code in languages]
+            return vocabulary_at(path, lambda: lines, options, seed, option, size, symbols)
+
         sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
         if options.shared:
-            self.source = self.target = self._one("source", sources + targets, "size", options.size)
+            self.source = self.target = vocabulary("source", sources + targets, "size", options.size)
             return
-        self.source = self._one("source", sources, "size", options.size)
+        self.source = vocabulary("source", sources, "size", options.size)
         option = "target_size" if options.target_size else "size"
-        self.target = self._one("target", targets, option, options.target_size or options.size)
+        self.target = vocabulary("target", targets, option, options.target_size or options.size)
 
     def tags(self) -> dict[str, int]:
         """The token of each language."""
@@ -55,18 +56,10 @@ class Vocabularies:
 
     def files(self) -> dict[str, bytes]:
         """Names and bytes of the files in a model folder: one, or two if the sides have their own."""
-        files = {self._name("source"): self.source.serialized}
+        files = {f"source.{self._ending}": self.source.serialized}
         if self.target is not self.source:
-            files[self._name("target")] = self.target.serialized
+            files[f"target.{self._ending}"] = self.target.serialized
         return files
-
-    def _name(self, side: str) -> str:
-        return f"{side}.{ENDINGS[self._options.kind]}"
-
-    def _one(self, side: str, lines: list[str], option: str, size: int) -> Vocabulary:
-        symbols = [tag(code) for code in self._languages]
-        path = self._output / self._name(side)
-        return vocabulary_at(path, lambda: lines, self._options, self._seed, option, size, symbols)
 
 
 def vocabulary_at(

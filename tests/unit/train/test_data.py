@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from sharpbeam.errors import InputError  # noqa: E402
 from sharpbeam.options.train import DataOptions  # noqa: E402
 from sharpbeam.text.sentencepiece import EOS_ID, PAD_ID, SentencePieceVocabulary, train_sentencepiece  # noqa: E402
-from sharpbeam.train.data import ParallelData, read_pairs  # noqa: E402
+from sharpbeam.train.translation import ParallelData, read_pairs  # noqa: E402
 
 PAIRS = [("eins", "one"), ("zwei", "two"), ("drei\u2028vier", "three")]  # U+2028 ends no line
 
@@ -28,8 +28,8 @@ def test_tab_separated_and_parallel_files_give_the_same_pairs(tmp_path, suffix, 
     write(tmp_path / f"de{suffix}", end.join(a for a, _ in PAIRS).encode())
     write(tmp_path / f"en{suffix}", end.join(b for _, b in PAIRS).encode())
     columns = DataOptions(train=("-",), valid=("-",), source_column=2, target_column=1)
-    assert read_pairs((f"both{suffix}",), (), columns, tmp_path) == PAIRS
-    assert read_pairs((f"de{suffix}",), (f"en{suffix}",), columns, tmp_path) == PAIRS
+    assert read_pairs((f"both{suffix}",), (), columns, tmp_path) == (PAIRS, [])
+    assert read_pairs((f"de{suffix}",), (f"en{suffix}",), columns, tmp_path) == (PAIRS, [])
 
 
 def test_unreadable_files_and_uneven_sides_and_missing_columns_are_named(tmp_path):
