@@ -23,8 +23,8 @@ from torch import Tensor
 from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
-from sharpbeam.gpu.answers import Best
 from sharpbeam.gpu.layers import DeviceLayer, UnionLayer
+from sharpbeam.gpu.plain import Best
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.output_layers.screen import Screen
 

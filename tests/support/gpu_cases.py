@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from reference import candidates as reference
 
-from sharpbeam.gpu.answers import Best, IndexList
+from sharpbeam.gpu.plain import Best, IndexList
 
 LOG_SUM = 1e-3  # tolerance of a log-sum-exp
 ATTENTION = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}

@@ -19,8 +19,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from sharpbeam.gpu.kernels.attention import attention_kernel
-from sharpbeam.gpu.kernels.candidates import merge_kernel
-from sharpbeam.gpu.kernels.product import product_kernel
+from sharpbeam.gpu.kernels.scoring import merge_kernel, product_kernel
 from sharpbeam.gpu.kernels.union import count_kernel, list_kernel, mark_kernel
 
 LOW = {"hidden", "weight", "query", "pool", "answer"}  # pointers to the number type of the weights

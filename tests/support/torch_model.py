@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.decoding import loading
-from sharpbeam.gpu.checks import check_admit, check_requests, check_rows
-from sharpbeam.gpu.model import DeviceModel
+from sharpbeam.gpu.model import DeviceModel, check_admit, check_requests, check_rows
 from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
 from sharpbeam.models.recurrent import EncodedSources, RecurrentModule

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
-    from torch import Tensor
-
-    from sharpbeam.gpu.answers import Best, IndexList
 
 INSTALL = "run: pip install 'sharpbeam[gpu]'"
 
@@ -42,18 +38,6 @@ def find_device(name: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-class Kernels:
-    """The operations of output layers and attention on a device: Triton's on CUDA, plain PyTorch elsewhere."""
-
-    def __init__(self, device: torch.device) -> None:
-        if device.type == "cuda":
-            from sharpbeam.gpu.kernels import attention, launch, union
-
-            modules: tuple[Any, ...] = (launch, union, attention)
-        else:
-            from sharpbeam.gpu import plain
-
-            modules = (plain,) * 3
-        self.best_tokens: Callable[..., Best] = modules[0].best_tokens
-        self.union_of_sets: Callable[..., IndexList] = modules[1].union_of_sets
-        self.attend_cells: Callable[..., Tensor] = modules[2].attend_cells
+def operations(device: torch.device) -> Any:
+    """best_tokens, union_of_sets and attend_cells on a device: Triton's on CUDA, plain PyTorch elsewhere."""
+    return import_module("sharpbeam.gpu.kernels.launch" if device.type == "cuda" else "sharpbeam.gpu.plain")

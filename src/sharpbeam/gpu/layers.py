@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from sharpbeam.errors import OptionError
-from sharpbeam.gpu.answers import Best, IndexList
-from sharpbeam.gpu.device import Kernels
+from sharpbeam.gpu.device import operations
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
+from sharpbeam.gpu.plain import Best, IndexList
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import RowLayer
@@ -30,7 +30,7 @@ class DeviceLayer(RowLayer):
     ) -> None:
         """Output matrix [V, D] and bias [V], float32; the device keeps the matrix as `dtype`."""
         self.vocab_size = len(weight)
-        self._device, self._vectors, self._kernels = device, vectors, Kernels(device)
+        self._device, self._vectors, self._operations = device, vectors, operations(device)
         self._weight = torch.from_numpy(np.array(weight)).to(device, dtype)
         self._bias = torch.from_numpy(np.array(bias)).to(device)
         self._normalize = True
@@ -84,7 +84,8 @@ class DeviceLayer(RowLayer):
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of hidden vectors [R, D] on the device."""
-        return self._kernels.best_tokens(hidden, self._weight, self._bias, k)
+        best: Best = self._operations.best_tokens(hidden, self._weight, self._bias, k)
+        return best
 
     @torch.inference_mode()
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
@@ -117,15 +118,19 @@ class UnionLayer(DeviceLayer):
 
     def best(self, hidden: Tensor, k: int) -> Best:
         """The k best tokens of the union; token 0 at -inf where it has fewer."""
-        return self._kernels.best_tokens(hidden, self._weight, self._bias, k, tokens=self.union(hidden))
+        best: Best = self._operations.best_tokens(hidden, self._weight, self._bias, k, tokens=self.union(hidden))
+        return best
 
     def union(self, hidden: Tensor) -> IndexList:
         """The tokens in the set of any row's cluster, listed on the device.
 
         A row's cluster is the one with the largest C h - |C|^2 / 2, so the nearest; the lowest on ties.
         """
-        cluster = self._kernels.best_tokens(hidden, self._centroid, self._centroid_bias, 1).token[:, 0]
-        return self._kernels.union_of_sets(cluster, self._token, self._begin, self._largest, self.vocab_size)
+        cluster = self._operations.best_tokens(hidden, self._centroid, self._centroid_bias, 1).token[:, 0]
+        union: IndexList = self._operations.union_of_sets(
+            cluster, self._token, self._begin, self._largest, self.vocab_size
+        )
+        return union
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:
         union = self.union(hidden)

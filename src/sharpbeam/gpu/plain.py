@@ -1,14 +1,41 @@
 """The operations of `kernels` in plain PyTorch: for a CPU, and what the kernels are held to.
 
-Names, arguments and answers are those of `kernels.launch`, `kernels.union` and `kernels.attention`.
+Names, arguments and answers are those of `kernels.launch`; answers stay on the device.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from sharpbeam.gpu.answers import Best, IndexList
+
+@dataclass(frozen=True)
+class Best:
+    """The k best tokens of each row, best first, ties by lower id; and the log-sum-exp over all that were scored.
+
+    A row with fewer than k candidates has token 0 at -inf in the other places.
+    """
+
+    logit: Tensor  # [R, k] float32
+    token: Tensor  # [R, k] int32
+    log_sum: Tensor  # [R] float32
+
+    @classmethod
+    def empty(cls, rows: int, k: int, device: torch.device) -> Best:
+        """Memory for an answer."""
+        logit = torch.empty((rows, k), dtype=torch.float32, device=device)
+        token = torch.empty((rows, k), dtype=torch.int32, device=device)
+        return cls(logit, token, torch.empty(rows, dtype=torch.float32, device=device))
+
+
+@dataclass(frozen=True)
+class IndexList:
+    """Indices in a list whose length only the device knows."""
+
+    index: Tensor  # [most] int32, of which the first `count` are in the list
+    count: Tensor  # [1] int32
 
 
 def keys_of(logit: Tensor, token: Tensor) -> Tensor:

@@ -4,51 +4,134 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from sharpbeam.gpu.cells import Cells
 from sharpbeam.types import Ids
 
 FIRST = 256  # cells to begin with
 POSITIONS = 64  # cells of a sequence to begin with
+NONE = -1  # the parent of a first cell
 
 
-class RowPool:
-    """Values that each token of a row adds, by cell, and the cells of each state in their order.
+class Cells:
+    """A tree of cells, kept on the host: each holds what one token adds to the cell of the state before it.
+
+    The handle of a state is the number of its last cell. A cell is in use while its state is kept, or one after it is
+    in use. Cell 0 is never given: rows that only fill a batch up use it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.length = np.zeros(size, np.int32)
+        """[cells] tokens up to each cell."""
+        self._parent = np.full(size, NONE, np.int32)
+        self._users = np.zeros(size, np.int32)  # cells after it, and 1 while its state is kept
+        self._kept = np.zeros(size, np.bool_)
+        self._free: list[int] = list(range(size - 1, 0, -1))
+
+    def __len__(self) -> int:
+        return len(self._parent)
+
+    def has_free(self, count: int) -> bool:
+        """Whether `count` cells are free."""
+        return len(self._free) >= count
+
+    def grow(self, size: int) -> None:
+        """Have `size` cells, more than now."""
+        more = size - len(self)
+        self._free += range(size - 1, len(self) - 1, -1)
+        self.length, self._users = np.pad(self.length, (0, more)), np.pad(self._users, (0, more))
+        self._parent = np.pad(self._parent, (0, more), constant_values=NONE)
+        self._kept = np.pad(self._kept, (0, more))
+
+    def begin(self, count: int) -> Ids:
+        """Cells of `count` states without tokens."""
+        cells = self._take(count)
+        self._parent[cells], self.length[cells] = NONE, 0
+        return cells
+
+    def follow(self, state: Ids) -> Ids:
+        """Cells of one token after each of `state` [R], of which several may be the same."""
+        cells = self._take(len(state))
+        self._parent[cells], self.length[cells] = state, self.length[state] + 1
+        np.add.at(self._users, state, 1)
+        return cells
+
+    def retain(self, state: Ids) -> None:
+        """Keep the named states, and free the cells that no kept one needs."""
+        self.check(state)
+        dropped = self._kept.copy()
+        dropped[state] = False
+        ends = np.flatnonzero(dropped).astype(np.int32)
+        self._kept[ends] = False
+        self._users[ends] -= 1
+        ends = ends[self._users[ends] == 0]
+        while len(ends):
+            self._free += ends.tolist()
+            before = self._parent[ends]
+            before = before[before != NONE]
+            np.subtract.at(self._users, before, 1)
+            ends = np.unique(before[self._users[before] == 0])
+
+    def check(self, state: Ids) -> None:
+        """Raise ValueError unless every handle is of a state that is kept."""
+        valid: NDArray[np.bool_] = (state > 0) & (state < len(self))
+        valid[valid] = self._kept[state[valid]]
+        if not valid.all():
+            i = int(np.argmin(valid))
+            raise ValueError(f"state {i} is {state[i]}; it must be a handle from admit or step that retain has kept.")
+
+    def clear(self) -> None:
+        """Free everything."""
+        self.retain(np.empty(0, np.int32))
+
+    def _take(self, count: int) -> Ids:
+        cells = np.array([self._free.pop() for _ in range(count)], np.int32)
+        self._users[cells], self._kept[cells] = 1, True
+        return cells
+
+
+class _Pool:
+    """Values of cells, and which cells make up each line."""
+
+    def __init__(self, layers: int, width: int, lines: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.values = torch.zeros((layers, FIRST, width), dtype=dtype, device=device)
+        """[layers, cells, width]"""
+        self.table = torch.zeros((lines, POSITIONS), dtype=torch.int32, device=device)
+        """[lines, positions] int32"""
+
+    def _widen(self, longest: int) -> bool:
+        """Have lines of `longest` cells; returns whether the table is a new one."""
+        before = self.table
+        while self.table.shape[1] < longest:
+            self.table = _doubled(self.table, 1)
+        return self.table is not before
+
+
+class RowPool(_Pool):
+    """Values that each token of a row adds, by cell: line c has the cells of the state whose last one is c.
 
     A state that is continued copies its line of the table, a few numbers, and none of the values.
     """
 
     def __init__(self, layers: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(layers, width, FIRST, device, dtype)
         self.cells = Cells(FIRST)
-        self.values = torch.zeros((layers, FIRST, width), dtype=dtype, device=device)
-        """[layers, cells, width]"""
-        self.table = torch.zeros((FIRST, POSITIONS), dtype=torch.int32, device=device)
-        """[cells, positions] int32: line c has the cells of the state whose last one is c."""
 
     def reserve(self, count: int, longest: int) -> bool:
         """Have `count` free cells and lines of `longest` cells; returns whether the tensors are new ones."""
-        changed = False
+        changed = self._widen(longest)
         while not self.cells.has_free(count):
-            more = len(self.cells)
-            self.cells.grow(2 * more)
-            self.values = torch.cat([self.values, torch.zeros_like(self.values)], dim=1)
-            self.table = torch.cat([self.table, torch.zeros_like(self.table)])
-            changed = True
-        while self.table.shape[1] < longest:
-            self.table = torch.cat([self.table, torch.zeros_like(self.table)], dim=1)
-            changed = True
+            self.cells.grow(2 * len(self.cells))
+            self.values, self.table, changed = _doubled(self.values, 1), _doubled(self.table, 0), True
         return changed
 
 
-class SourcePool:
+class SourcePool(_Pool):
     """Keys and values of the sources of the requests in flight, one cell for each position."""
 
     def __init__(self, layers: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.values = torch.zeros((layers, FIRST, width), dtype=dtype, device=device)
-        """[layers, cells, width]"""
-        self.table = torch.zeros((8, POSITIONS), dtype=torch.int32, device=device)
-        """[requests, positions] int32"""
+        super().__init__(layers, width, 8, device, dtype)
         self.length = np.ones(8, np.int32)  # positions of each request's source, by line of the table
         self.line: dict[int, int] = {}
         """The line of each request by its index; line 0 is for rows that only fill a batch up."""
@@ -57,21 +140,19 @@ class SourcePool:
 
     def reserve(self, lengths: list[int]) -> bool:
         """Reserve cells for sources of these lengths; returns whether the tensors are new ones."""
-        changed = False
+        changed = self._widen(max(lengths))
         while len(self._free) < sum(lengths):
             size = self.values.shape[1]
             self._free = [*range(2 * size - 1, size - 1, -1), *self._free]
-            self.values = torch.cat([self.values, torch.zeros_like(self.values)], dim=1)
-            changed = True
+            self.values, changed = _doubled(self.values, 1), True
         while len(self._free_lines) < len(lengths):
             size = len(self.table)
             self._free_lines = [*range(2 * size - 1, size - 1, -1), *self._free_lines]
-            self.table = torch.cat([self.table, torch.zeros_like(self.table)])
-            self.length = np.concatenate([self.length, np.ones(size, np.int32)])
-            changed = True
-        while self.table.shape[1] < max(lengths):
-            self.table = torch.cat([self.table, torch.zeros_like(self.table)], dim=1)
-            changed = True
+            self.table, self.length, changed = (
+                _doubled(self.table, 0),
+                np.pad(self.length, (0, size), constant_values=1),
+                True,
+            )
         return changed
 
     def put(self, requests: list[int], values: Tensor, lengths: list[int]) -> None:
@@ -101,3 +182,7 @@ class SourcePool:
         """Forget all requests."""
         for request in list(self.line):
             self.drop(request)
+
+
+def _doubled(tensor: Tensor, dim: int) -> Tensor:
+    return torch.cat([tensor, torch.zeros_like(tensor)], dim)

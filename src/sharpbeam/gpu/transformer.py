@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sharpbeam.gpu import plain
-from sharpbeam.gpu.device import Kernels
+from sharpbeam.gpu.device import operations
 from sharpbeam.gpu.pools import RowPool, SourcePool
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.positions import relative_buckets
@@ -18,7 +18,7 @@ class TransformerStep:
     """The module's sublayers, one token at a time; all shapes follow from the number of rows."""
 
     def __init__(self, module: Any, device: torch.device, dtype: torch.dtype) -> None:
-        self._module, self._config, self._kernels = module, module.config, Kernels(device)
+        self._module, self._config, self._operations = module, module.config, operations(device)
         self._device, self._dtype = device, dtype
         c: TransformerConfig = self._config
         self.graphs = not c.decoder_expert_step  # a step of experts asks the host how many rows each has
@@ -67,7 +67,7 @@ class TransformerStep:
                 own = layer.attention
                 query, new = own.qkv(own.enter(x)).tensor_split([self.inner], dim=-1)
                 rows.values[i, at] = new
-                context = self._kernels.attend_cells(
+                context = self._operations.attend_cells(
                     query.contiguous(),
                     *(rows.values[i], rows.table, cell, count, heads, self._scale, self._bias[i], longest),
                 )
@@ -77,7 +77,7 @@ class TransformerStep:
                 x = after[:, 0]
             cross = layer.cross
             query = cross.query(cross.enter(x))
-            context = self._kernels.attend_cells(
+            context = self._operations.attend_cells(
                 query, sources.values[i], sources.table, line, size, heads, self._scale, None, longest_source
             )
             x = layer.ffn(cross.leave(x, cross.out(context)))

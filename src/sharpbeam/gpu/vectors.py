@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -12,16 +12,11 @@ from torch import Tensor
 
 from sharpbeam.types import Floats
 
+if TYPE_CHECKING:
+    from sharpbeam.gpu.model import DeviceDecoding
+
 WIDTH = 3  # of a ticket: the run, its step, and the row
 MOST = 1 << 24  # whole numbers that a float32 has
-
-
-class Holder(Protocol):
-    """A decoding run that holds the hidden vectors of its last step."""
-
-    hidden: Tensor  # [rows or more, D]
-    number: int  # of the run
-    steps: int  # so far
 
 
 class Vectors:
@@ -35,17 +30,17 @@ class Vectors:
         if width == WIDTH:
             raise ValueError(f"a hidden vector of {WIDTH} numbers cannot be told from its ticket")
         self._device, self._dtype, self._width = device, dtype, width
-        self._runs: WeakValueDictionary[int, Holder] = WeakValueDictionary()
+        self._runs: WeakValueDictionary[int, DeviceDecoding] = WeakValueDictionary()
         self._numbers = count(1)
 
-    def join(self, run: Holder) -> int:
+    def join(self, run: DeviceDecoding) -> int:
         """A number for a new run."""
         number = next(self._numbers) % MOST
         self._runs[number] = run
         return number
 
     @staticmethod
-    def tickets(run: Holder, rows: int) -> Floats:
+    def tickets(run: DeviceDecoding, rows: int) -> Floats:
         """Tickets [rows, 3] for the first `rows` hidden vectors of the run's last step."""
         tickets = np.empty((rows, WIDTH), np.float32)
         tickets[:, 0], tickets[:, 1], tickets[:, 2] = run.number, run.steps % MOST, np.arange(rows)

@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sharpbeam.gpu.kernels.candidates import LOWEST, MINUS_INFINITY
-from sharpbeam.gpu.kernels.launch import power_of_two
+from sharpbeam.gpu.kernels.scoring import LOWEST, MINUS_INFINITY
 
 BLOCK = 32  # cells at a time
 
@@ -68,6 +67,6 @@ def attend_cells(
     attention_kernel[(len(query), heads)](
         query, pool, table, line, length, query if bias is None else bias, answer,
         table.shape[1], heads, width, 1 if bias is None else bias.shape[1], scale,
-        biased=bias is not None, padded=max(16, power_of_two(width)), block=BLOCK,
+        biased=bias is not None, padded=max(16, triton.next_power_of_2(width)), block=BLOCK,
     )  # fmt: skip
     return answer

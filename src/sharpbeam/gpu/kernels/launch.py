@@ -1,16 +1,19 @@
-"""Launches of the kernels that score tokens: shapes of blocks, buffers, and the two steps of each."""
+"""Launches of the kernels: `best_tokens`, the shapes of its blocks and its two steps; and the other operations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
+import triton
 from torch import Tensor
 
-from sharpbeam.gpu.answers import Best, IndexList
-from sharpbeam.gpu.kernels.candidates import merge_kernel
-from sharpbeam.gpu.kernels.product import product_kernel
+from sharpbeam.gpu.kernels.attention import attend_cells
+from sharpbeam.gpu.kernels.scoring import merge_kernel, product_kernel
+from sharpbeam.gpu.kernels.union import union_of_sets
+from sharpbeam.gpu.plain import Best, IndexList
 
+__all__ = ["Blocks", "attend_cells", "best_tokens", "union_of_sets"]
 MULTIPROCESSORS = 132  # of an H100; the number of splits follows it
 
 
@@ -25,10 +28,8 @@ class Blocks:
     warps: int = 8
 
     @classmethod
-    def fitting(cls, rows: int, tokens: int, fixed: Blocks | None = None) -> Blocks:
-        """Blocks for `rows` rows (of one group) and `tokens` tokens, or those `fixed`."""
-        if fixed is not None:
-            return fixed
+    def fitting(cls, rows: int, tokens: int) -> Blocks:
+        """Blocks for `rows` rows (of one group) and `tokens` tokens."""
         block = 16 if rows <= 16 else 32 if rows <= 32 else 64
         tiles = -(-tokens // 128)
         blocks = -(-rows // block)
@@ -48,53 +49,23 @@ def best_tokens(
 
     Only the given `tokens` are scored.
     """
-    count, size = len(hidden), len(weight)
-    cut = Blocks.fitting(count, size, blocks)
-    best = Best.empty(count, k, hidden.device)
-    buffers = _Buffers.of(count, cut.splits, k, hidden.device)
+    count, size, device = len(hidden), len(weight), hidden.device
+    best = Best.empty(count, k, device)
     if not count:
         return best
-    none = torch.empty(1, dtype=torch.int32, device=hidden.device)
+    cut, width = blocks or Blocks.fitting(count, size), triton.next_power_of_2(k)
+    key = torch.empty((count, cut.splits, width), dtype=torch.int64, device=device)
+    highest, total = torch.empty((2, count, cut.splits), dtype=torch.float32, device=device)
+    none = torch.empty(1, dtype=torch.int32, device=device)
     product_kernel[(cut.splits, -(-count // cut.rows))](
         hidden, weight, bias,
         none if tokens is None else tokens.index, none if tokens is None else tokens.count,
-        *buffers.each, count, size, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits,
-        has_tokens=tokens is not None, k=k, width=buffers.width,
+        key, highest, total, count, size, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits,
+        has_tokens=tokens is not None, k=k, width=width,
         block_r=cut.rows, block_v=cut.tokens, block_d=cut.width, num_warps=cut.warps,
     )  # fmt: skip
-    _merge(buffers, best, k, cut.splits)
-    return best
-
-
-@dataclass(frozen=True)
-class _Buffers:
-    """Findings of the programs, for the merge."""
-
-    key: Tensor  # [R, splits, width] int64
-    highest: Tensor  # [R, splits] float32
-    total: Tensor  # [R, splits] float32
-
-    @classmethod
-    def of(cls, rows: int, splits: int, k: int, device: torch.device) -> _Buffers:
-        sums = torch.empty((2, rows, splits), dtype=torch.float32, device=device)
-        return cls(torch.empty((rows, splits, power_of_two(k)), dtype=torch.int64, device=device), *sums)
-
-    @property
-    def each(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.key, self.highest, self.total
-
-    @property
-    def width(self) -> int:
-        return self.key.shape[2]
-
-
-def _merge(buffers: _Buffers, best: Best, k: int, splits: int) -> None:
-    merge_kernel[(len(buffers.key),)](
-        *buffers.each, best.logit, best.token, best.log_sum, splits,
-        k=k, width=buffers.width, padded=power_of_two(splits),
+    merge_kernel[(count,)](
+        key, highest, total, best.logit, best.token, best.log_sum, cut.splits,
+        k=k, width=width, padded=triton.next_power_of_2(cut.splits),
     )  # fmt: skip
-
-
-def power_of_two(size: int) -> int:
-    """The least power of two that is `size` or more."""
-    return 1 << (size - 1).bit_length()
+    return best

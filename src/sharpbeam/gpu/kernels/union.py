@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sharpbeam.gpu.answers import IndexList
+from sharpbeam.gpu.plain import IndexList
 
 BLOCK = 1024
 
