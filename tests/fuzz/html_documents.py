@@ -14,8 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 from support.decoders import Decoder, hostile, reverse, run, same
 
 from sharpbeam.documents import document_steps
-from sharpbeam.documents.formats.html import VOID, HtmlDocument
-from sharpbeam.documents.formats.html_attributes import READ
+from sharpbeam.documents.formats.html import READ, VOID, HtmlDocument
 from sharpbeam.documents.formats.html_tokens import Token, html_tokens
 from sharpbeam.options.documents import DocumentOptions
 

@@ -4,14 +4,8 @@ from sharpbeam.contract.guards import Verdict, check_translation
 from sharpbeam.contract.steps import Job
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
 from sharpbeam.documents.formats.tags import TagOptions, read_tagged
-from sharpbeam.documents.job import run_steps
-from sharpbeam.documents.translation import (
-    DocumentTranslation,
-    Sentence,
-    document_steps,
-    translate_document,
-    translate_text,
-)
+from sharpbeam.documents.steps import DocumentTranslation, Sentence, document_steps
+from sharpbeam.documents.translation import run_steps, translate_document, translate_text
 from sharpbeam.text.glossary import Glossary, read_glossary
 from sharpbeam.text.sentences import split_sentences
 

@@ -9,20 +9,24 @@ order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.contract.words import Weights, WordAttention
+from sharpbeam.contract.answers import Piece, joined_text
+from sharpbeam.contract.words import Weights, WordAttention, count_words, word_attention
 from sharpbeam.documents.segment import Part, Segment, Tag
 
+MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
+_EACH = 16  # words: the cost of a sentence to a tag
 _NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Aligned:
+class _Aligned:
     """A translated segment: its text, and for each sentence the words with their attention, by place in the segment.
 
     There are no words of a long segment with much markup.
@@ -44,18 +48,37 @@ class _Placed:
     children: list[_Placed] = field(default_factory=list)
 
 
-def transfer(segment: Segment, aligned: Aligned) -> list[Part]:
-    """The translation with the markup of the segment, in order."""
+def transfer(segment: Segment, pieces: Sequence[Piece]) -> list[Part]:
+    """The translation of a segment with its markup; `pieces` are in order, and what is between them is copied."""
+    text, ranges = joined_text(segment.text, pieces)
     if not segment.tags:
-        return [Part(aligned.text)]
-    parts: list[Part] = []
+        return [Part(text)]
+    aligned, parts = _aligned(segment, pieces, text, ranges), list[Part]()
     end, attended = len(aligned.text), len(aligned.sentences) == len(aligned.places)
     placed = _Places(segment, aligned).inside(-1, 0, end) if attended else _in_order(segment, aligned)
     _write(aligned.text, 0, end, placed, parts)
     return parts
 
 
-def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
+def _aligned(segment: Segment, pieces: Sequence[Piece], text: str, ranges: Sequence[tuple[int, int]]) -> _Aligned:
+    """The translation with its words, if they and the tags are not too many."""
+    aligned = _Aligned(text, [(piece.start, piece.end, *own) for piece, own in zip(pieces, ranges, strict=True)])
+    sources = [segment.text[piece.start : piece.end] for piece in pieces]
+    targets = [text[start:end] for start, end in ranges]
+    counts = zip(map(count_words, sources), map(count_words, targets), strict=True)
+    if sum((right + _EACH) * (left + len(segment.tags)) for left, right in counts) <= MOST_CELLS:
+        for source, target, piece, (at, _) in zip(sources, targets, pieces, ranges, strict=True):
+            own = word_attention(source, target, piece.translation)
+            moved = _moved(own.source, piece.start), _moved(own.target, at)
+            aligned.sentences.append(WordAttention(*moved, own.weights))
+    return aligned
+
+
+def _moved(ranges: list[tuple[int, int]], by: int) -> list[tuple[int, int]]:
+    return [(start + by, end + by) for start, end in ranges]
+
+
+def _in_order(segment: Segment, aligned: _Aligned) -> list[_Placed]:
     """Places of all tags: at about the same share of the letters of their sentence as in the source."""
     top = _Placed(Tag(0, 0, ""), -1, 0, len(aligned.text))
     every, filled = [top], [0]  # the top and the tags, and up to where each has tags inside
@@ -76,7 +99,7 @@ def _in_order(segment: Segment, aligned: Aligned) -> list[_Placed]:
     return top.children
 
 
-def _in_proportion(aligned: Aligned, lasts: list[int], at: int, after: int) -> int:
+def _in_proportion(aligned: _Aligned, lasts: list[int], at: int, after: int) -> int:
     """The nearest space to the same share of the letters of a sentence as in the source, or the place `after` it."""
     number = bisect_left(lasts, at + after)
     if number == len(lasts):
@@ -120,7 +143,7 @@ class _Group:
 class _Places:
     """Finds where tags belong."""
 
-    def __init__(self, segment: Segment, aligned: Aligned) -> None:
+    def __init__(self, segment: Segment, aligned: _Aligned) -> None:
         self._segment, self._aligned = segment, aligned
         self._children: dict[int, list[int]] = {}
         for index, tag in enumerate(segment.tags):

@@ -1,6 +1,6 @@
 """Glossaries: terms of a source language, and their translations.
 
-decoding/phrases.py makes them tokens, csrc/search/phrases.h forces them, documents/glossary.py repairs what is left.
+decoding/phrases.py makes them tokens, csrc/search/phrases.h forces them, documents/steps.py repairs what is left.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from support.decoders import Decoder, answer, run, same
 
 from sharpbeam.contract.guards import check_translation
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents import document_steps, read_document
-from sharpbeam.documents.job import run_steps
+from sharpbeam.documents import document_steps, read_document, run_steps
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.glossary import Glossary

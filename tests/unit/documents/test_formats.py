@@ -16,7 +16,7 @@ from support.decoders import answer, reverse, run, same
 
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import document_steps, read_document, segment
-from sharpbeam.documents.formats import archives
+from sharpbeam.documents.formats import packages
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.documents import DocumentOptions
@@ -193,7 +193,7 @@ def test_broken_and_hostile_files_are_refused(format: str, content: bytes, messa
 
 
 def test_an_archive_with_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(packages, "MOST_MEMBERS", 2)
     with pytest.raises(InputError, match="more than 2 members"):
         read_document(archive({"a": b"", "b": b"", "c": b""}), "epub")
 
@@ -230,7 +230,7 @@ def test_trees_and_segments_have_limits(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(segment, "MOST_TAGS", 19)
     with pytest.raises(InputError, match="a paragraph of the document has more than 19 tags"):
         read_document("<b>a</b>" * 20, "html")
-    monkeypatch.setattr(archives, "MOST_NODES", 50)
+    monkeypatch.setattr(packages, "MOST_NODES", 50)
     with pytest.raises(InputError, match="more than 50 elements and attributes"):
         read_document(document, "docx")
 

@@ -12,7 +12,7 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 
 from support.decoders import Decoder, hostile, reverse, run, same
 
-from sharpbeam.documents import document_steps, paragraphs, read_document, split_sentences
+from sharpbeam.documents import document_steps, read_document, split_sentences, transfer
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
@@ -115,7 +115,7 @@ def test_bytes_are_read_in_the_encoding_that_the_page_names() -> None:
         ('<div class=notranslate><img alt="one two"></div>', '<div class=notranslate><img alt="one two"></div>'),
         ('<link title="one two" href=x>', '<link title="one two" href=x>'),
         ('<p title="12 %" value="one two">', '<p title="12 %" value="one two">'),
-        ('<p title="one two">\0</p>', '<p title="one two">\0</p>'),
+        ('<p title="one two">\0</p>', '<p title="two one">\0</p>'),
     ],
 )
 def test_attributes_that_people_read_are_translated(page: str, expected: str) -> None:
@@ -165,7 +165,7 @@ def test_the_page_says_the_language_of_the_translation(page: str, source: str, t
 
 def test_markup_of_a_long_text_is_moved_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = pytest.importorskip("fuzz.html_documents", reason="selectolax is not installed")
-    monkeypatch.setattr(paragraphs, "MOST_CELLS", 0)
+    monkeypatch.setattr(transfer, "MOST_CELLS", 0)
     assert translated("<p>one <b>two</b> three <code>x y</code></p>", same) == (
         "<p>one <b>two</b> three <code>x y</code></p>"
     )

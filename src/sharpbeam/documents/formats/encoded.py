@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
 
-from sharpbeam.documents.formats.interface import Document
+from sharpbeam.documents.formats.interface import Languages, Template
 from sharpbeam.documents.segment import Part, Segment
 from sharpbeam.errors import InputError
 from sharpbeam.text.encodings import known_encoding
@@ -23,7 +22,7 @@ class EncodedDocument:
     def __init__(
         self,
         content: bytes,
-        read: Callable[[str], Document[str]],
+        read: Callable[[str], Template],
         charset: re.Pattern[bytes] | None = None,
         otherwise: str = "",
     ) -> None:
@@ -52,12 +51,7 @@ class EncodedDocument:
         """Those of the text."""
         return self._document.segments
 
-    def relabel(self, source: str, target: str) -> None:
-        """That of the text, if it says its language."""
-        if relabel := getattr(self._document, "relabel", None):
-            relabel(source, target)
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> bytes:
         """The bytes; in HTML and XML what the encoding lacks is written by its number."""
-        text: Any = self._document.write(translated)
-        return self._mark + cast(bytes, text.encode(self._charset, getattr(self._document, "lacking", "strict")))
+        text = self._document.write(translated, languages)
+        return self._mark + text.encode(self._charset, self._document.lacking)

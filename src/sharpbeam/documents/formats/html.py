@@ -1,22 +1,20 @@
 """HTML: text between tags is translated, tags are copied byte for byte, and inline ones are moved with their words.
 
 The document is cut at block elements and line breaks; what is between is a segment, and so is the value of an
-attribute that people read (formats/html_attributes.py). Elements that hold no prose (script, style, code, pre and
-others) and those with translate="no" or the class notranslate are copied as they are. Translated text is escaped, so it
-cannot become markup.
+attribute that people read. Elements that hold no prose (script, style, code, pre and others) and those with
+translate="no" or the class notranslate are copied as they are. Translated text is escaped, so it cannot become markup.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 
-from sharpbeam.documents.formats.html_attributes import Attributes
 from sharpbeam.documents.formats.html_tokens import Token, html_tokens, unescape
-from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable, written
+from sharpbeam.documents.formats.interface import Languages, Template
+from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable, written
 
 _INLINE = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark nobr q ruby rb rp rt s small span strike "
@@ -32,6 +30,8 @@ _OPAQUE = (
 )
 OPAQUE = frozenset(_OPAQUE.split())
 FOREIGN = frozenset(("svg", "math"))  # their own rules; browsers read CDATA in them
+READ = frozenset(("alt", "title", "placeholder", "aria-label"))  # attributes that people read
+UNSEEN = frozenset(("link", "meta", "script", "style", "template", "noscript"))  # elements; titles there are names
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
 _LANG = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?)({_CODE.pattern})(?=["'\s/>])""", re.I)
 MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
@@ -50,60 +50,13 @@ class ElementRules:
 
 
 class HtmlDocument(Template):
-    """A page, or a part of one."""
+    """A page, or a part of one. In `xml` elements may close themselves, and have no special rules."""
 
-    xml = False
-    lacking = "xmlcharrefreplace"  # letters that its encoding has not
+    lacking = "xmlcharrefreplace"
 
-    def __init__(self, content: str, rules: ElementRules = ElementRules()) -> None:
-        super().__init__()
-        self._attributes = Attributes(self, content)
-        reader = _Reader(self, self._attributes, rules)
-        for token in html_tokens(content, self.xml):
-            reader.take(token)
-        reader.end()
-
-    def relabel(self, source: str, target: str) -> None:
-        """Change the `lang` of the page."""
-        self.rewrite_roots(lambda tag: _LANG.sub(lambda code: code[1] + relabeled(code[2], source, target), tag))
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The page."""
-        page = self.filled([written(list(parts), _escape) for parts in translated])
-        return self._attributes.filled(page, translated)
-
-
-class XhtmlDocument(HtmlDocument):
-    """XHTML, and other XML with text of its kind: elements may close themselves, and have no special rules."""
-
-    xml = True
-
-
-def readable(text: str) -> str:
-    """Fixed text as the model reads it in its sentence: nothing for a long one, or one with lines or spaces around."""
-    return text if len(text) <= MOST_FIXED and "\n" not in text and text == text.strip() else ""
-
-
-def relabeled(code: str, source: str, target: str) -> str:
-    """The code `target` for one of the language `source`, or of any if that is empty; else the code as it is."""
-    same = _CODE.fullmatch(target) and (not source or _primary(code) == _primary(source))
-    return target.replace("_", "-") if same else code
-
-
-def _primary(code: str) -> str:
-    """The language of a code, without script and region."""
-    return re.split("[-_]", code)[0].lower()
-
-
-def _escape(text: str) -> str:
-    return escape(text, quote=False).replace("\u00a0", "&#160;")
-
-
-class _Reader:
-    """Makes segments of tokens."""
-
-    def __init__(self, template: Template, attributes: Attributes, rules: ElementRules) -> None:
-        self._template, self._attributes, self._rules = template, attributes, rules
+    def __init__(self, content: str, rules: ElementRules = ElementRules(), xml: bool = False) -> None:
+        super().__init__(content)
+        self._rules = rules
         self._builder = SegmentBuilder()
         self._raw: list[str] = []  # of the segment, for one without text
         self._text: list[str] = []
@@ -113,24 +66,27 @@ class _Reader:
         self._kept_text: list[str] = []
         self._inline = False
         self._frozen = False  # tags stay where they are: it is not sure that a browser sees the same ones
+        for token in html_tokens(content, xml):
+            self._take(token)
+        if self._skipped:  # it is never closed, so it may end inside of a tag
+            self._inline = False
+            self._unskip()
+        self._flush()
 
-    def take(self, token: Token) -> None:
-        """The next token."""
+    def _take(self, token: Token) -> None:
+        """Take the next token."""
         name, raw, rules = token.name, token.raw, self._rules
         if self._skipped:
             self._skip(token)
             return
-        if rules.attributes and token.kind in ("open", "void") and not self._frozen and not _not_translated(token):
-            raw = self._attributes.marked(token)
+        fixed = token.attribute("translate").lower() == "no" or "notranslate" in token.attribute("class").split()
+        if rules.attributes and token.kind in ("open", "void") and not (self._frozen or fixed or name in UNSEEN):
+            raw = self._marked(token)
         if token.kind == "text":
             self._raw.append(raw)
             self._text.append(unescape(raw))
             self._builder.add(unescape(raw))
-        elif (
-            token.kind == "open"
-            and name not in rules.void
-            and (name in rules.fixed | rules.opaque or _not_translated(token))
-        ):
+        elif token.kind == "open" and name not in rules.void and (fixed or name in rules.fixed | rules.opaque):
             self._inline = name in rules.fixed | rules.inline and not self._frozen
             self._skipped, self._depth, self._kept, self._kept_text = name, 1, [raw], []
         elif name in rules.inline and token.kind != "void" and not self._frozen:
@@ -145,14 +101,22 @@ class _Reader:
             self._builder.point(raw, solid=name == "img")
         else:
             self._flush()
-            (self._template.keep_root if name == "html" else self._template.keep)(raw)
+            self.keep(self.mark([Part(raw, markup=True)], self._root) if name == "html" else raw)
 
-    def end(self) -> None:
-        """The end of the page."""
-        if self._skipped:  # it is never closed, so it may end inside of a tag
-            self._inline = False
-            self._unskip()
-        self._flush()
+    def _marked(self, token: Token) -> str:
+        """The raw text of a tag, with a mark in the place of each value that people read."""
+        raw, at, seen = "", 0, set[str]()
+        for attribute in token.attributes:
+            if attribute.name in READ - seen and is_translatable(attribute.value):
+                segment, value = Segment(" ".join(attribute.value.split())), token.raw[attribute.start : attribute.end]
+                raw += token.raw[at : attribute.start] + self.mark([segment], partial(_value, segment.text, value))
+                at = attribute.end
+            seen.add(attribute.name)  # browsers take the first one of a name
+        return raw + token.raw[at:]
+
+    def _root(self, parts: list[Part]) -> str:
+        """The tag that says the language of the page."""
+        return _LANG.sub(lambda code: code[1] + relabeled(code[2], self.languages), parts[0].text)
 
     def _skip(self, token: Token) -> None:
         self._kept.append(token.raw)
@@ -167,21 +131,49 @@ class _Reader:
         raw, text = "".join(self._kept), "".join(self._kept_text)
         self._frozen = self._frozen or (self._skipped in FOREIGN and "<![cdata[" in raw.lower())
         self._skipped = ""
-        if not self._inline:
+        if self._inline:
+            self._raw.append(raw)
+            self._builder.fixed(readable(text), raw)
+        else:
             self._flush()
-            self._template.keep(raw)
-            return
-        self._raw.append(raw)
-        self._builder.fixed(readable(text), raw)
+            self.keep(raw)
 
     def _flush(self) -> None:
         """End the segment."""
-        if is_translatable("".join(self._text)):
-            self._template.add(self._builder.build(), _escape)
-        else:
-            self._template.keep("".join(self._raw))
+        has_text = is_translatable("".join(self._text))
+        self.keep(self.mark(self._builder.build(), _escaped) if has_text else "".join(self._raw))
         self._builder, self._raw, self._text = SegmentBuilder(), [], []
 
 
-def _not_translated(token: Token) -> bool:
-    return token.attribute("translate").lower() == "no" or "notranslate" in token.attribute("class").split()
+XHTML = partial(HtmlDocument, xml=True)  # and other XML with text of its kind
+
+
+def readable(text: str) -> str:
+    """Fixed text as the model reads it in its sentence: nothing for a long one, or one with lines or spaces around."""
+    return text if len(text) <= MOST_FIXED and "\n" not in text and text == text.strip() else ""
+
+
+def relabeled(code: str, languages: Languages) -> str:
+    """The code of the target for one of the source, or for any if there is no source; else the code as it is."""
+    source, target = languages
+    same = _CODE.fullmatch(target) and (not source or _primary(code) == _primary(source))
+    return target.replace("_", "-") if same else code
+
+
+def _primary(code: str) -> str:
+    """The language of a code, without script and region."""
+    return re.split("[-_]", code)[0].lower()
+
+
+def _escape(text: str) -> str:
+    return escape(text, quote=False).replace("\u00a0", "&#160;")
+
+
+def _escaped(parts: list[Part]) -> str:
+    return written(parts, _escape)
+
+
+def _value(source: str, raw: str, parts: list[Part]) -> str:
+    """The value of an attribute with its quotes; one that is its own translation stays as it was."""
+    text, quote = "".join(part.text for part in parts), raw[0] if raw[0] in "\"'" else '"'
+    return raw if text == source else quote + escape(text).replace("\u00a0", "&#160;") + quote

@@ -1,14 +1,17 @@
-"""The interface of document formats."""
+"""The interface of document formats, and what those of text are made of: marks in the places of what is translated."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import Protocol, TypeVar
 
-from sharpbeam.documents.segment import Built, Escape, Part, Segment, check_count
+from sharpbeam.documents.segment import Built, Part, Segment, check_count
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
+Languages = tuple[str, str]  # codes of the source and the target, empty for one that is not known
 
 
 class Document(Protocol[Content_co]):
@@ -18,19 +21,23 @@ class Document(Protocol[Content_co]):
     def segments(self) -> Sequence[Segment]:
         """The texts to translate, in order."""
 
-    def write(self, translated: Sequence[Sequence[Part]]) -> Content_co:
-        """The document with the translation of each segment in its place."""
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> Content_co:
+        """The document with the translation of each segment in its place; if it names its language, the new one."""
 
 
 class Template:
-    """A text document: what is kept as it is, and places of segments in between."""
+    """A text document: what stays as it is, with marks for texts. A mark may stand in markup inside of another text."""
 
-    def __init__(self) -> None:
+    lacking = "strict"  # how letters are written that the encoding has not, as `str.encode` takes it
+
+    def __init__(self, content: str) -> None:
+        self._page = StringIO()
+        self._places: list[tuple[Sequence[Built], Callable[[list[Part]], str]]] = []
         self._segments: list[Segment] = []
-        self._items: list[str | int] = []  # text to keep, and indices of segments
-        self._kept: list[str] = []  # text that is not in the items yet, where many short ones take much memory
         self._count = 0
-        self._roots: list[int] = []  # places of items that say the language
+        signs = set(content)
+        self._sign = next(sign for sign in map(chr, range(0xD800)) if sign not in signs)  # around the number of a mark
+        self.languages: Languages = ("", "")  # while it is written
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -38,55 +45,30 @@ class Template:
         return self._segments
 
     def keep(self, text: str) -> None:
-        """Add text that stays as it is."""
-        if text:
-            self._kept.append(text)
-        if len(self._kept) > 1000:
-            self._join()
+        """Add text that stays as it is, or a mark."""
+        self._page.write(text)
 
-    def keep_root(self, text: str) -> None:
-        """Add text that stays, and that says the language of the document."""
-        self._join()
-        self._roots.append(len(self._items))
-        self._items.append(text)
+    def mark(self, built: Sequence[Built], write: Callable[[list[Part]], str]) -> str:
+        """A mark for what a SegmentBuilder built; `write` makes text of its parts when they are translated."""
+        segments = [item for item in built if isinstance(item, Segment)]
+        self._segments += segments
+        self._count = check_count(self._count, segments)
+        self._places.append((built, write))
+        return f"{self._sign}{len(self._places) - 1}{self._sign}"
 
-    def rewrite_roots(self, rewrite: Callable[[str], str]) -> None:
-        """Change what says the language."""
-        for place in self._roots:
-            self._items[place] = rewrite(str(self._items[place]))
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> str:
+        """The document."""
+        self.languages = languages
+        sign, segments, texts = re.escape(self._sign), iter(translated), list[str]()
+        mark = re.compile(f"{sign}([0-9]+){sign}")
 
-    def _join(self) -> None:
-        if self._kept:
-            self._items.append("".join(self._kept))
-            self._kept = []
+        def filled(text: str) -> str:  # texts that are in another one come before it
+            return mark.sub(lambda place: texts[int(place[1])], text)
 
-    def aside(self, segment: Segment) -> int:
-        """Add a segment without a place, whose translation is written elsewhere; returns its index."""
-        self._segments.append(segment)
-        self._count = check_count(self._count, (segment,))
-        return len(self._segments) - 1
-
-    def aside_all(self, built: list[Built]) -> list[Built]:
-        """Add the segments of what was built, without places; returns it."""
-        for item in built:
-            if isinstance(item, Segment):
-                self.aside(item)
-        return built
-
-    def put(self, segment: Segment) -> None:
-        """Add a segment."""
-        self._join()
-        self._items.append(self.aside(segment))
-
-    def add(self, built: Sequence[Built], escape: Escape) -> None:
-        """Add what a SegmentBuilder built."""
-        for item in built:
-            if isinstance(item, Segment):
-                self.put(item)
-            else:
-                self.keep(item.text if isinstance(item, Part) else escape(item))
-
-    def filled(self, texts: Sequence[str]) -> str:
-        """The document with `texts` in the places of the segments."""
-        self._join()
-        return "".join(item if isinstance(item, str) else texts[item] for item in self._items)
+        for built, write in self._places:
+            parts: list[Part] = []
+            for item in built:
+                own = [Part(item)] if isinstance(item, str) else [item] if isinstance(item, Part) else next(segments)
+                parts += (Part(filled(each.text), markup=True) if each.markup else each for each in own)
+            texts.append(write(parts))
+        return filled(self._page.getvalue())

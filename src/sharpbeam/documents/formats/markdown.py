@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.documents.formats.html import VOID
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _SPECIAL = re.compile(r"[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
-_BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)")
+_BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)", re.M)
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")
 _EMPHASIS = re.compile(r"<(/?)(em|strong|s)>")
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?![\w-])[^<>]*?(/?)>")
@@ -32,7 +33,7 @@ class MarkdownDocument(Template):
     """A Markdown page."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
+        super().__init__(content)
         with needs_extra("reading Markdown", "documents"):
             from markdown_it import MarkdownIt
         front = _FRONT.match(content)
@@ -41,7 +42,6 @@ class MarkdownDocument(Template):
         self._lines = body.split("\n")
         self._parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
         self._at = (0, 0)  # line and column up to where the page is read
-        self._expected: dict[int, Counter[str]] = {}  # markup of segments that are whole blocks
         self.keep(self._head)
         lines: tuple[int, int] = (0, 0)
         self._known: dict[str, Any] = {}  # references
@@ -54,19 +54,6 @@ class MarkdownDocument(Template):
             if token.type == "inline" and is_translatable(token.content):
                 self._inline(token.content, lines)
         self._skip(len(self._lines) - 1, len(self._lines[-1]))
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The page."""
-        texts = []
-        for index, parts in enumerate(translated):
-            text = _written(list(parts))
-            if index in self._expected and self._kinds_of(text) != self._expected[index]:
-                text = _written(list(parts), html=True)
-            texts.append(text)
-        return self.filled(texts)
-
-    def _kinds_of(self, text: str) -> Counter[str]:
-        return _kinds(self._children(text))
 
     def _children(self, text: str) -> list[Token]:
         return self._parser.parseInline(text, self._known)[0].children or []
@@ -99,11 +86,13 @@ class MarkdownDocument(Template):
         for child in children:
             inline.add(child)
         self._skip(line, begin)
-        first = len(self.segments)
-        self.add(inline.builder.build(), _escape)
-        if len(self.segments) == first + 1:
-            self._expected[first] = _kinds(children)
+        self.keep(self.mark(inline.builder.build(), partial(self._block, _kinds(children))))
         self._at = (last, end)
+
+    def _block(self, kinds: Counter[str], parts: list[Part]) -> str:
+        """The text of a block, which has the same markup when it is read again."""
+        text = _written(parts)
+        return text if _kinds(self._children(text)) == kinds else _written(parts, html=True)
 
 
 class _Inline:

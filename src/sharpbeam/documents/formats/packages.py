@@ -1,39 +1,45 @@
-"""Documents that are zip archives of pages: DOCX, PPTX, XLSX, ODT and EPUB."""
+"""Documents that are zip archives of pages, read with limits: DOCX, PPTX, XLSX, ODT and EPUB."""
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
-from sharpbeam.documents.formats.archives import Archive
 from sharpbeam.documents.formats.encoded import XML_CHARSET, EncodedDocument
-from sharpbeam.documents.formats.html import XhtmlDocument, relabeled
-from sharpbeam.documents.formats.interface import Document
+from sharpbeam.documents.formats.html import XHTML, relabeled
+from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.xml import Rules, XmlDocument
 from sharpbeam.documents.segment import Part, Segment, check_count
 from sharpbeam.errors import InputError
 from sharpbeam.text.xml_tokens import xml_tokens
 
-Reader = Callable[[str], Document[str]]
+MOST_MEMBERS = 20_000
+MOST_BYTES = 64 << 20  # of all members, unpacked
+MOST_MARKUP = 32 << 20  # of those that are XML or HTML
+MOST_NODES = 2_000_000  # elements and attributes: a tree takes some 100 bytes for each
+MARKUP = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm")
+_BLOCK = 1 << 20
+_ESCAPE = re.compile(r"[/\\]|[A-Za-z]:|(?:.*[/\\])?\.\.(?:[/\\]|\Z)")  # begins a path that leads out of the archive
+_ENCRYPTION = "META-INF/encryption.xml"
 _OFFICE_LANGUAGE = re.compile(r'(<(?:w:lang\b[^<>]*?\sw:val|a:(?:r|endParaR|defR)Pr\b[^<>]*?\slang)=")([\w-]+)')
 _ODF_LANGUAGE = re.compile(r'(\sfo:language=")([\w-]+)("\s+fo:country=")([\w-]+)')
 _BOOK_LANGUAGE = re.compile(r"(<dc:language\b[^<>]*>\s*)([\w-]+)")
 
 
-def _languages(pattern: re.Pattern[str]) -> Callable[[str, str, str], str]:
-    def relabel(page: str, source: str, target: str) -> str:
-        return pattern.sub(lambda code: code[1] + relabeled(code[2], source, target), page)
-
-    return relabel
+def _languages(pattern: re.Pattern[str]) -> Callable[[str, Languages], str]:
+    return lambda page, languages: pattern.sub(lambda code: code[1] + relabeled(code[2], languages), page)
 
 
-def _odf_languages(page: str, source: str, target: str) -> str:
-    def relabel(found: re.Match[str]) -> str:
-        code = f"{found[2]}-{found[4]}"
-        language, _, country = relabeled(code, source, target).partition("-")
-        return found[1] + language + found[3] + (country or "none")
+def _odf_languages(page: str, languages: Languages) -> str:
+    def relabel(code: re.Match[str]) -> str:
+        language, _, country = relabeled(f"{code[2]}-{code[4]}", languages).partition("-")
+        return code[1] + language + code[3] + (country or "none")
 
     return _ODF_LANGUAGE.sub(relabel, page)
 
@@ -60,109 +66,126 @@ OPEN_DOCUMENT = Rules(
 PUBLICATION = Rules(blocks=frozenset(("dc:title",)), collapse=True, relabel=_languages(_BOOK_LANGUAGE))
 
 
-def _office(pattern: str) -> dict[str, Reader]:
-    return {rf"{pattern}\.xml": partial(XmlDocument, rules=OFFICE)}
+class Archive:
+    """The members of a zip file in their order; raises InputError for one that is broken, encrypted or a bomb."""
+
+    def __init__(self, content: bytes, kind: str) -> None:
+        self._nodes: dict[str, int] = {}
+        try:
+            if content.count(b"PK\1\2") > MOST_MEMBERS:  # before a list of them is made
+                raise InputError(f"the document has more than {MOST_MEMBERS:,} members.")
+            self._zip = zipfile.ZipFile(io.BytesIO(content))
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise InputError(f"the document is not {kind}: {error}.") from error
+        members = self._zip.infolist()
+        self.names = [member.filename for member in members]
+        total = sum(member.file_size for member in members)
+        markup = sum(member.file_size for member in members if member.filename.lower().endswith(MARKUP))
+        if total > MOST_BYTES or markup > MOST_MARKUP:
+            raise InputError(
+                f"the document unpacks to {total >> 20} MiB, {markup >> 20} of them XML; at most "
+                f"{MOST_BYTES >> 20} MiB and {MOST_MARKUP >> 20} of XML are read: take out pictures, or split it."
+            )
+        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+            raise InputError(f"the document is packed in a way that {kind} is not; pack it again.")
+        if name := next((name for name in self.names if _ESCAPE.match(name)), ""):
+            raise InputError(f"the document has a member {name!r:.80}, which is outside of it; refused.")
+        if len(set(self.names)) < len(members):
+            raise InputError("the document has two members of one name.")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a member, as many as the list of members says."""
+        try:
+            with self._zip.open(name) as member:  # read as a whole, it is unpacked before its size is looked at
+                content = b"".join(iter(lambda: member.read(_BLOCK), b""))
+        except (LookupError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+            raise InputError(f"{name} in the document cannot be read: {error}.") from error
+        if name.lower().endswith(MARKUP):
+            self._nodes[name] = content.count(b"<") + content.count(b"=")
+            if sum(self._nodes.values()) > MOST_NODES:
+                raise InputError(f"the document has more than {MOST_NODES:,} elements and attributes; split it.")
+        return content
+
+    def replaced(self, new: Mapping[str, bytes]) -> bytes:
+        """The archive with other bytes for some members; order, times and packing stay."""
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as file:
+            for member in self._zip.infolist():
+                file.writestr(member, new.get(member.filename) or self.read(member.filename))
+        return out.getvalue()
 
 
 class PackageDocument:
-    """A document that is an archive: its kind, a member that each has, and readers of its pages by their names."""
+    """A document that is an archive."""
 
-    kind: str
-    member: str
-    pages: Mapping[str, Reader]
-
-    def __init__(self, content: bytes) -> None:
-        self._archive = Archive(content, self.kind)
-        if self.member not in self._archive.names:
-            raise InputError(f"the document has no {self.member}; it is not {self.kind}.")
+    def __init__(self, content: bytes, kind: str, member: str, pages: Mapping[str, Rules | None]) -> None:
+        """Each document of the `kind` has the `member`; `pages` are patterns of names, and None for XHTML."""
+        self._archive = Archive(content, kind)
+        names = self._archive.names
+        if member not in names:
+            raise InputError(f"the document has no {member}; it is not {kind}.")
+        if _ENCRYPTION in names and b"idpf.org/2008/embedding" not in self._archive.read(_ENCRYPTION):  # fonts
+            raise InputError("the document is encrypted; it cannot be read.")
+        columns = frozenset(self._columns())
         self._pages: dict[str, EncodedDocument] = {}
         count = 0
-        for name, read in self.readers():
-            try:
-                self._pages[name] = EncodedDocument(self._archive.read(name), read, XML_CHARSET)
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from error
-            count = check_count(count, self._pages[name].segments)
+        for name in names:
+            for rules in (own for pattern, own in pages.items() if re.fullmatch(pattern, name)):
+                read = partial(XmlDocument, rules=replace(rules, names=columns)) if rules else XHTML
+                try:
+                    self._pages[name] = EncodedDocument(self._archive.read(name), read, XML_CHARSET)
+                except InputError as error:
+                    raise InputError(f"{name}: {error}") from error
+                count = check_count(count, self._pages[name].segments)
 
-    def readers(self) -> Iterator[tuple[str, Reader]]:
-        """The pages that are read, by their names, and what reads them."""
+    def _columns(self) -> Iterator[str]:
+        """Names of columns of tables of Excel. Cells with such a text stay: the table has the name too."""
         for name in self._archive.names:
-            for pattern, read in self.pages.items():
-                if re.fullmatch(pattern, name):
-                    yield name, read
+            if re.fullmatch(r"xl/tables/[^/]+\.xml", name):
+                for token in xml_tokens(self._archive.read(name).decode("utf-8-sig", "replace")):
+                    if token.name == "s:tableColumn":
+                        yield token.attributes.get("name", "")
 
     @property
     def segments(self) -> Sequence[Segment]:
         """Those of all pages."""
         return [segment for page in self._pages.values() for segment in page.segments]
 
-    def relabel(self, source: str, target: str) -> None:
-        """Change the language of all pages."""
-        for page in self._pages.values():
-            page.relabel(source, target)
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> bytes:
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> bytes:
         """The archive."""
-        new, first = {}, 0
+        new, rest = {}, iter(translated)
         for name, page in self._pages.items():
-            last = first + len(page.segments)
-            new[name] = page.write(translated[first:last])
-            first = last
+            new[name] = page.write(list(islice(rest, len(page.segments))), languages)
         return self._archive.replaced(new)
 
 
-class DocxDocument(PackageDocument):
-    """A text of Word."""
-
-    kind, member = "a DOCX file", "word/document.xml"
-    pages = _office(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)")
-
-
-class PptxDocument(PackageDocument):
-    """Slides of PowerPoint, with notes."""
-
-    kind, member = "a PPTX file", "ppt/presentation.xml"
-    pages = _office("ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+")
-
-
-class XlsxDocument(PackageDocument):
-    """A workbook of Excel. Cells whose text is the name of a column of a table stay: the table has the name too."""
-
-    kind, member = "an XLSX file", "xl/workbook.xml"
-    pages = _office(r"xl/(sharedStrings|comments\d*|(worksheets|drawings|charts)/[^/]+)")
-
-    def readers(self) -> Iterator[tuple[str, Reader]]:
-        """The pages, with the names of columns."""
-        columns = frozenset(
-            token.attributes.get("name", "")
-            for name in self._archive.names
-            if re.fullmatch(r"xl/tables/[^/]+\.xml", name)
-            for token in xml_tokens(self._archive.read(name).decode("utf-8-sig", "replace"))
-            if token.name == "s:tableColumn"
-        )
-        for name, _ in super().readers():
-            yield name, partial(XmlDocument, rules=replace(OFFICE, names=columns))
-
-
-class OpenDocument(PackageDocument):
-    """A text, slides or tables of LibreOffice."""
-
-    kind, member = "an OpenDocument file", "content.xml"
-    pages: Mapping[str, Reader] = {r"(content|styles)\.xml": partial(XmlDocument, rules=OPEN_DOCUMENT)}
-
-
-class EpubDocument(PackageDocument):
-    """A book."""
-
-    kind, member = "an EPUB book", "META-INF/container.xml"
-    pages: Mapping[str, Reader] = {
-        r"(?i).*\.(xhtml|html?|ncx)": XhtmlDocument,
-        r"(?i).*\.opf": partial(XmlDocument, rules=PUBLICATION),
-    }
-
-    def readers(self) -> Iterator[tuple[str, Reader]]:
-        """The pages of a book that is not encrypted."""
-        name = "META-INF/encryption.xml"
-        if name in self._archive.names and b"idpf.org/2008/embedding" not in self._archive.read(name):  # fonts
-            raise InputError("the book is encrypted; it cannot be read.")
-        return super().readers()
+DOCX = partial(
+    PackageDocument,
+    kind="a DOCX file",
+    member="word/document.xml",
+    pages={r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml": OFFICE},
+)
+PPTX = partial(
+    PackageDocument,
+    kind="a PPTX file",
+    member="ppt/presentation.xml",
+    pages={r"ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+\.xml": OFFICE},
+)
+XLSX = partial(
+    PackageDocument,
+    kind="an XLSX file",
+    member="xl/workbook.xml",
+    pages={r"xl/(sharedStrings|comments\d*|(worksheets|drawings|charts)/[^/]+)\.xml": OFFICE},
+)
+ODF = partial(
+    PackageDocument,
+    kind="an OpenDocument file",
+    member="content.xml",
+    pages={r"(content|styles)\.xml": OPEN_DOCUMENT},
+)
+EPUB = partial(
+    PackageDocument,
+    kind="an EPUB book",
+    member="META-INF/container.xml",
+    pages={r"(?i).*\.(xhtml|html?|ncx)": None, r"(?i).*\.opf": PUBLICATION},
+)

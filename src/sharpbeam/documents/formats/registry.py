@@ -5,56 +5,55 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from sharpbeam.documents.formats.encoded import HTML_CHARSET, XML_CHARSET, EncodedDocument
-from sharpbeam.documents.formats.html import HtmlDocument, XhtmlDocument
+from sharpbeam.documents.formats.html import XHTML, HtmlDocument
 from sharpbeam.documents.formats.interface import Content, Document
-from sharpbeam.documents.formats.key_values import PropertiesDocument, StringsDocument
 from sharpbeam.documents.formats.markdown import MarkdownDocument
-from sharpbeam.documents.formats.packages import DocxDocument, EpubDocument, OpenDocument, PptxDocument, XlsxDocument
-from sharpbeam.documents.formats.po import PoDocument
+from sharpbeam.documents.formats.packages import DOCX, EPUB, ODF, PPTX, XLSX
 from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
 from sharpbeam.documents.formats.subtitles import AssDocument, SubtitleDocument
 from sharpbeam.documents.formats.tables import ArbDocument, CsvDocument, JsonDocument
-from sharpbeam.documents.formats.text import TextDocument
+from sharpbeam.documents.formats.values import PoDocument, PropertiesDocument, StringsDocument, TextDocument
 from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.options.schema import require
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format: its suffixes, and what reads it."""
+    """A format: its suffixes, and what reads a text, or a text and its fields, or the bytes of a file."""
 
     suffixes: tuple[str, ...]
-    text: Callable[[str], Document[str]] | None = None
-    fields: Callable[[str, Sequence[str]], Document[str]] | None = None  # text, of which some fields are translated
-    binary: Callable[[bytes], Document[bytes]] | None = None
+    read: Callable[..., Any]
+    fields: bool = False
+    binary: bool = False
     otherwise: str = ""  # the encoding of a text that is not in UTF-8
     charset: re.Pattern[bytes] | None = None  # of text: where a file names its encoding
 
 
 FORMATS = {
-    "text": Format((".txt", ".text"), text=TextDocument),
-    "html": Format((".html", ".htm"), text=HtmlDocument, charset=HTML_CHARSET),
-    "xhtml": Format((".xhtml",), text=XhtmlDocument, charset=XML_CHARSET),
-    "markdown": Format((".md", ".markdown"), text=MarkdownDocument),
-    "subtitles": Format((".srt", ".vtt"), text=SubtitleDocument),
-    "ass": Format((".ass", ".ssa"), text=AssDocument),
-    "po": Format((".po", ".pot"), text=PoDocument),
-    "xliff": Format((".xliff", ".xlf"), text=XliffDocument, charset=XML_CHARSET),
-    "android": Format((".xml",), text=AndroidDocument, charset=XML_CHARSET),
-    "strings": Format((".strings",), text=StringsDocument),
-    "properties": Format((".properties",), text=PropertiesDocument, otherwise="iso8859-1"),
-    "arb": Format((".arb",), text=ArbDocument),
-    "json": Format((".json", ".jsonl"), fields=JsonDocument),
-    "csv": Format((".csv", ".tsv"), fields=CsvDocument),
-    "docx": Format((".docx",), binary=DocxDocument),
-    "pptx": Format((".pptx",), binary=PptxDocument),
-    "xlsx": Format((".xlsx",), binary=XlsxDocument),
-    "odt": Format((".odt", ".odp", ".ods"), binary=OpenDocument),
-    "epub": Format((".epub",), binary=EpubDocument),
+    "text": Format((".txt", ".text"), TextDocument),
+    "html": Format((".html", ".htm"), HtmlDocument, charset=HTML_CHARSET),
+    "xhtml": Format((".xhtml",), XHTML, charset=XML_CHARSET),
+    "markdown": Format((".md", ".markdown"), MarkdownDocument),
+    "subtitles": Format((".srt", ".vtt"), SubtitleDocument),
+    "ass": Format((".ass", ".ssa"), AssDocument),
+    "po": Format((".po", ".pot"), PoDocument),
+    "xliff": Format((".xliff", ".xlf"), XliffDocument, charset=XML_CHARSET),
+    "android": Format((".xml",), AndroidDocument, charset=XML_CHARSET),
+    "strings": Format((".strings",), StringsDocument),
+    "properties": Format((".properties",), PropertiesDocument, otherwise="iso8859-1"),
+    "arb": Format((".arb",), ArbDocument),
+    "json": Format((".json", ".jsonl"), JsonDocument, fields=True),
+    "csv": Format((".csv", ".tsv"), CsvDocument, fields=True),
+    "docx": Format((".docx",), DOCX, binary=True),
+    "pptx": Format((".pptx",), PPTX, binary=True),
+    "xlsx": Format((".xlsx",), XLSX, binary=True),
+    "odt": Format((".odt", ".odp", ".ods"), ODF, binary=True),
+    "epub": Format((".epub",), EPUB, binary=True),
 }
 
 
@@ -82,16 +81,17 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
     if format not in FORMATS:
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{nearest(format, FORMATS)}")
     known = FORMATS[format]
-    require(not fields or known.fields is not None, "fields", fields, f"left out: {format} has none")
-    if known.binary is not None:
-        if isinstance(content, str):
-            raise InputError(f"a document of the format {format} is given as bytes, not as str.")
-        return known.binary(content)
-    read = known.text or (lambda text: cast("Document[str]", known.fields and known.fields(text, fields)))
-    if isinstance(content, str):
+    require(not fields or known.fields, "fields", fields, f"left out: {format} has none")
+    read = partial(known.read, fields=fields) if known.fields else known.read
+    document: Document[Any]
+    if isinstance(content, bytes):
+        document = read(content) if known.binary else EncodedDocument(content, read, known.charset, known.otherwise)
+    elif known.binary:
+        raise InputError(f"a document of the format {format} is given as bytes, not as str.")
+    else:
         try:
             content.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"character {error.start + 1} of the document is half of a surrogate pair.") from error
-        return read(content)
-    return cast("Document[Content]", EncodedDocument(content, read, known.charset, known.otherwise))
+        document = read(content)
+    return document

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from sharpbeam.documents.formats.html import INLINE, relabeled
+from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.xml import Element, Item, Rules, XmlDocument, joined
 from sharpbeam.documents.segment import is_translatable
 from sharpbeam.text.xml_tokens import XmlToken
@@ -35,13 +36,13 @@ def with_attribute(tag: str, name: str, value: str) -> str:
     return re.sub(r"\s*(/?>)\Z", lambda end: f" {new}{end[1]}", tag)
 
 
-def _xliff_languages(page: str, source: str, target: str) -> str:
+def _xliff_languages(page: str, languages: Languages) -> str:
     """The page with the target language where it has none, or another one."""
 
     def relabel(root: re.Match[str]) -> str:
         attributes = dict(re.findall(r"""([\w:.-]+)\s*=\s*["']([^"']*)""", root[0]))
         own, other = _LANGUAGE_OF[root[1]]
-        code = relabeled(target, "", target)
+        code = relabeled(languages[1], ("", languages[1]))
         if own not in attributes or attributes.get(other, "").split("-")[0].lower() == code.split("-")[0].lower():
             return root[0]
         return with_attribute(root[0], other, code)
@@ -87,7 +88,7 @@ class XliffDocument(XmlDocument):
             begin = with_attribute(with_attribute(begin, "state", "translated"), "state-qualifier", "mt-suggestion")
         else:
             opening = with_attribute(opening, "state", "translated")
-        target = f"{begin}{self.mark(source)}</{tag}>"
+        target = f"{begin}{self.text_mark(source)}</{tag}>"
         xml, space = [opening], ""
         for child in joined(element.children):
             xml.append(target if child in targets else self.raw(child))

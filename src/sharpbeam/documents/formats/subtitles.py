@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 
 from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.formats.placeholders import with_placeholders
-from sharpbeam.documents.segment import Part, is_translatable, written
+from sharpbeam.documents.formats.messages import with_placeholders
+from sharpbeam.documents.segment import Part, Segment, is_translatable, written
 from sharpbeam.errors import InputError
 
 _TIME = r"(?:\d+:)?[0-5]?\d:[0-5]\d[.,]\d{1,3}"
@@ -27,17 +28,7 @@ _SPEECH = re.compile(r"\s*[-\u2013\u2014]")  # a line of its own speaker
 class _Cues(Template):
     """Texts in lines, of which each keeps its number."""
 
-    def __init__(self, markup: re.Pattern[str]) -> None:
-        super().__init__()
-        self._markup = markup
-        self._ends: dict[int, list[str]] = {}  # by segment: line ends in it, whose number stays
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The subtitles."""
-        texts = [self._text(parts) for parts in translated]
-        for index, ends in self._ends.items():
-            texts[index] = _wrapped(texts[index], ends)
-        return self.filled(texts).replace("\0", " ")
+    markup: re.Pattern[str]
 
     def cue(self, lines: Sequence[str], ends: Sequence[str]) -> None:
         """Add the lines of a cue with their ends: the sentences of one speaker, or those of each."""
@@ -55,23 +46,28 @@ class _Cues(Template):
         """A text in which nothing is markup."""
         raise NotImplementedError
 
-    def _text(self, parts: Sequence[Part]) -> str:
-        """A translation in one line; a space in markup is no place to cut it."""
-        fixed = [Part(part.text.replace(" ", "\0"), markup=True) if part.markup else part for part in parts]
-        return " ".join(written(fixed, self.escaped).split())
-
     def _put(self, text: str, ends: list[str]) -> None:
-        first = len(self.segments)
-        self.add(with_placeholders(text, self._markup), str)
-        if ends and len(self.segments) == first + 1:
-            self._ends[first] = ends
+        built = with_placeholders(text, self.markup)
+        alone = sum(isinstance(item, Segment) for item in built) == 1
+        for item in built:
+            if isinstance(item, Segment):
+                self.keep(self.mark([item], partial(self._text, ends if alone else [])))
+            else:
+                self.keep(item.text if isinstance(item, Part) else item)
+
+    def _text(self, ends: list[str], parts: Sequence[Part]) -> str:
+        """A translation in lines with `ends`; a space in markup is no place to cut it."""
+        fixed = [Part(part.text.replace(" ", "\0"), markup=True) if part.markup else part for part in parts]
+        return _wrapped(" ".join(written(fixed, self.escaped).split()), ends).replace("\0", " ")
 
 
 class AssDocument(_Cues):
     """Dialogue in ASS or SSA; comments, styles and drawings stay."""
 
+    markup = _OVERRIDE
+
     def __init__(self, content: str) -> None:
-        super().__init__(_OVERRIDE)
+        super().__init__(content)
         section, commas = "", -1  # commas before the text of a dialogue
         for line, end in zip(*[iter([*_END.split(content), ""])] * 2, strict=True):
             section = line.strip().lower() if line.startswith("[") else section
@@ -103,8 +99,10 @@ class AssDocument(_Cues):
 class SubtitleDocument(_Cues):
     """Cues in SRT or WebVTT."""
 
+    markup = _MARKUP
+
     def __init__(self, content: str) -> None:
-        super().__init__(_MARKUP)
+        super().__init__(content)
         self._vtt = content.lstrip("\ufeff").startswith("WEBVTT")
         parts = [*_END.split(content), ""]
         self._lines, self._line_ends = parts[::2], parts[1::2]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sharpbeam.documents.formats.html import relabeled
+from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.values import ValuesDocument
 from sharpbeam.documents.segment import Part
 from sharpbeam.errors import InputError, OptionError, nearest
@@ -50,21 +51,18 @@ class JsonDocument(ValuesDocument):
 class ArbDocument(JsonDocument):
     """Texts of an application in Flutter: what is under keys that begin with @ is about them."""
 
-    def __init__(self, content: str) -> None:
-        super().__init__(content)
-        self._relabel: Callable[[str], str] = str
-
     def is_translated(self, keys: Sequence[str]) -> bool:
         """Whether the outermost key is a name."""
         return not keys[1].startswith("@") if len(keys) > 1 else False
 
-    def relabel(self, source: str, target: str) -> None:
-        """Change the locale."""
-        self._relabel = lambda code: relabeled(code, source, target).replace("-", "_")
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> str:
+        """The texts, and the locale."""
 
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
-        """The texts."""
-        return _LOCALE.sub(lambda found: found[1] + self._relabel(found[2]), super().write(translated), count=1)
+        def locale(code: re.Match[str]) -> str:
+            new = relabeled(code[2], languages)
+            return code[1] + (new if new == code[2] else new.replace("-", "_"))
+
+        return _LOCALE.sub(locale, super().write(translated, languages), count=1)
 
 
 def _check_json(content: str) -> None:

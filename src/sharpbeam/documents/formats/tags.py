@@ -26,32 +26,16 @@ class TagOptions:
     outline: bool = True  # XML: tell by places which of the others are between sentences; no: none of them
 
 
-class TaggedHtml(HtmlDocument):
-    """HTML, but for some elements."""
-
-    def __init__(self, content: str, tags: TagOptions) -> None:
+def read_tagged(content: str, format: str, tags: TagOptions) -> HtmlDocument:
+    """The text `content` of the format html, or of xml, whole or in part."""
+    if format == "html":
         rules = ElementRules()
         inline = (rules.inline | tags.non_splitting) - tags.splitting
-        super().__init__(content, replace(rules, inline=inline, fixed=rules.fixed | tags.ignore))
-
-
-class TaggedXml(HtmlDocument):
-    """XML, whole or in part."""
-
-    xml = True
-
-    def __init__(self, content: str, tags: TagOptions) -> None:
-        tokens = list(html_tokens(content, xml=True))
-        names = frozenset(token.name for token in tokens)
-        inline = (sentence_elements(tokens) if tags.outline else names) | tags.non_splitting | tags.ignore
-        super().__init__(
-            content, ElementRules(inline - tags.splitting, tags.ignore, NONE, NONE, NONE, attributes=False)
-        )
-
-
-def read_tagged(content: str, format: str, tags: TagOptions) -> HtmlDocument:
-    """The text `content` of the format xml or html."""
-    return TaggedXml(content, tags) if format == "xml" else TaggedHtml(content, tags)
+        return HtmlDocument(content, replace(rules, inline=inline, fixed=rules.fixed | tags.ignore))
+    tokens = list(html_tokens(content, xml=True))
+    names = sentence_elements(tokens) if tags.outline else frozenset(token.name for token in tokens)
+    inline = (names | tags.non_splitting | tags.ignore) - tags.splitting
+    return HtmlDocument(content, ElementRules(inline, tags.ignore, NONE, NONE, NONE, attributes=False), xml=True)
 
 
 def sentence_elements(tokens: Iterable[Token]) -> frozenset[str]:

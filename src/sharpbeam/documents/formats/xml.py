@@ -13,20 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from itertools import chain, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 from sharpbeam.documents.formats.html import readable
-from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.formats.placeholders import add_piece, pieces
-from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable
+from sharpbeam.documents.formats.interface import Languages, Template
+from sharpbeam.documents.formats.messages import add_piece, pieces
+from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError
 from sharpbeam.text.xml_tokens import XmlToken, xml_tokens
 
 Names = frozenset[str]
 MOST_TOKENS = 500_000  # of a block, each of some hundred bytes
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
-_MARK = re.compile("\0([0-9]+)\0")  # stands for the text of a block until it is written; XML has no such character
 _FORM = "\1"  # begins the markup that changes the format, which is not written
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 
@@ -47,7 +46,7 @@ class Rules:
     letters: dict[str, str] = field(default_factory=dict)  # elements of runs that stand for characters
     names: Names = frozenset()  # texts of blocks that stay, since they stand elsewhere too
     collapse: bool = False  # any white space is one space
-    relabel: Callable[[str, str, str], str] | None = None  # of a page, its language and the new one: the new page
+    relabel: Callable[[str, Languages], str] | None = None  # the page in the new language
 
 
 @dataclass(slots=True)
@@ -107,10 +106,8 @@ class XmlDocument(Template):
     lacking = "xmlcharrefreplace"  # letters that its encoding has not
 
     def __init__(self, content: str, rules: Rules) -> None:
-        super().__init__()
+        super().__init__(content)
         self._rules = rules
-        self._blocks: list[_Block] = []
-        self._relabel: Callable[[str], str] = str
         path: list[Element] = []  # the block that is read, and the elements in it that are open
         translated, count = [True], 0
         for token in xml_tokens(content):
@@ -138,21 +135,10 @@ class XmlDocument(Template):
             if count > MOST_TOKENS:
                 raise InputError(f"a block of the XML has more than {MOST_TOKENS:,} tags and texts; split it.")
 
-    def relabel(self, source: str, target: str) -> None:
-        """Change the language that the page says."""
-        if relabel := self._rules.relabel:
-            self._relabel = lambda page: relabel(page, source, target)
-
-    def write(self, translated: Sequence[Sequence[Part]]) -> str:
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> str:
         """The page."""
-        segments, texts = iter(translated), list[str]()
-
-        def filled(text: str) -> str:
-            return _MARK.sub(lambda mark: texts[int(mark[1])], text)
-
-        for block in self._blocks:  # one in another comes before it
-            texts.append(filled(block.write(segments)))
-        return self._relabel(filled(self.filled(())))
+        page = super().write(translated, languages)
+        return self._rules.relabel(page, languages) if self._rules.relabel and languages[1] else page
 
     def raw(self, node: Element | XmlToken) -> str:
         """The XML of a node, with marks for the texts of blocks in it."""
@@ -164,18 +150,16 @@ class XmlDocument(Template):
 
     def block(self, element: Element) -> str:
         """The XML of a block, with a mark for its text."""
-        return element.token.raw + self.mark(element) + element.end
+        return element.token.raw + self.text_mark(element) + element.end
 
-    def mark(self, element: Element) -> str:
+    def text_mark(self, element: Element) -> str:
         """The mark for the text of an element; a CDATA section that is all of it stays one."""
         nodes = list(joined(element.children))
         visible = [node for node in nodes if isinstance(node, Element) or node.raw.strip()]
         cdata = len(visible) == 3 and isinstance(visible[0], XmlToken) and visible[0].raw == _CDATA
         items = list(self.items(visible[1:2] if cdata else nodes, cdata))
         block = _Block(items, self._rules.collapse, partial(self.written, cdata=cdata))
-        self.aside_all(block.built)
-        self._blocks.append(block)
-        mark = f"\0{len(self._blocks) - 1}\0"
+        mark = self.mark(block.built, block.write)
         return "".join(mark if node is visible[1] else self.raw(node) for node in nodes) if cdata else mark
 
     def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[Item]:
@@ -235,7 +219,7 @@ class XmlDocument(Template):
 
     def _run_items(self, run: Element) -> Iterator[Item]:
         rules = self._rules
-        properties = "".join(self.raw(child) for child in run.children if child.name in rules.properties)
+        properties = "".join(_raw(child) for child in run.children if child.name in rules.properties)
         head, tail = f"<{run.tag}>{properties}", f"</{run.tag}>"
         form = Form(head, run.tag[:-1] + "t", tail, spaces=run.name != "a:r")  # PowerPoint keeps all
         for child in run.children:
@@ -288,14 +272,10 @@ class _Block:
             add_piece(builder, item.kind, item.text, item.raw, item.name)
         self.built = builder.build()
 
-    def write(self, segments: Iterator[Sequence[Part]]) -> str:
-        """The XML of the block, with the next translations for its segments."""
-        parts = chain.from_iterable(
-            next(segments) if isinstance(item, Segment) else (item if isinstance(item, Part) else Part(item),)
-            for item in self.built
-        )
+    def write(self, parts: list[Part]) -> str:
+        """The XML of the block."""
         form, text, xml = self._own, "", list[str]()
-        for part in chain(parts, [Part(_FORM, markup=True)]):
+        for part in [*parts, Part(_FORM, markup=True)]:
             if not part.markup or part.text.isspace():
                 text += part.text
                 continue
@@ -306,6 +286,11 @@ class _Block:
             else:
                 xml.append(part.text)
         return "".join(xml)
+
+
+def _raw(node: Element | XmlToken) -> str:
+    """The XML of a node as it is."""
+    return node.raw if isinstance(node, XmlToken) else node.token.raw + "".join(map(_raw, node.children)) + node.end
 
 
 def joined(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToken]:

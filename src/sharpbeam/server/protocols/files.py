@@ -47,8 +47,7 @@ Form = TypeVar("Form", bound=UploadFields)
 
 def suffixes() -> list[str]:
     """The suffixes of files that can be translated: those of formats that need no names of fields."""
-    whole = [format for format in FORMATS.values() if getattr(format, "fields", None) is None]
-    return [suffix for format in whole for suffix in format.suffixes]
+    return [suffix for format in FORMATS.values() if not format.fields for suffix in format.suffixes]
 
 
 async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[Form, bytes, str, str]:

@@ -1,0 +1,184 @@
+"""Documents as steps: their sentences are decoded between them, and put together with markup and terms."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import numpy as np
+
+from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
+from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
+from sharpbeam.contract.guards import Decoded, guarded_steps
+from sharpbeam.contract.lines import cut_sentence
+from sharpbeam.contract.sentences import Contract, sentence_steps
+from sharpbeam.contract.steps import Steps, together
+from sharpbeam.contract.words import word_attention
+from sharpbeam.decoding.results import EMPTY, Translation
+from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.segment import Part, Segment, is_translatable
+from sharpbeam.documents.transfer import transfer
+from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.flags import Flag
+from sharpbeam.text.glossary import Glossary, lacking
+from sharpbeam.text.sentences import split_sentences
+from sharpbeam.text.spans import covered, find_spans
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a document."""
+
+    source: str
+    text: str  # its translation, without markup
+    flags: tuple[Flag, ...] = ()  # how it is unsound: omission, loop, copy, cut
+    repaired: bool = False  # the first translation was unsound; this is a better one
+    confidence: float = 1.0  # the share of its words that a reference is expected to have
+    words: tuple[Word, ...] = ()  # of the translation; only with `details` of `document_steps`
+    source_words: tuple[tuple[int, int], ...] = ()  # their ranges of characters, where there is attention
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTranslation(Generic[Content]):
+    """A translated document."""
+
+    content: Content  # the document, in its format
+    sentences: tuple[Sentence, ...]  # in order
+
+    @property
+    def flagged(self) -> tuple[Sentence, ...]:
+        """Sentences that the guards found unsound, and could not repair."""
+        return tuple(sentence for sentence in self.sentences if sentence.flags)
+
+
+def document_steps(
+    document: Document[Content],
+    options: DocumentOptions,
+    language: str = "",
+    attends: bool = True,
+    glossary: Glossary | None = None,
+    confidence: bool = True,
+    details: bool = False,
+    target: str = "",
+    rarity: Callable[[str], float] = len,
+) -> Steps[DocumentTranslation[Content]]:
+    """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
+
+    `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
+    is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
+    The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
+    Without `confidence` that of sentences is 1; `details` give them their words. `rarity` is that of the spelling of a
+    word, for text in capitals.
+    """
+    contract = Contract(language, target, attends, attention=True, rarity=rarity)
+    segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()
+    ranges = [_sentence_ranges(segment, options, language) for segment in segments]
+    first = 0
+    while first < len(ranges):
+        last, count = first, 0
+        while last < len(ranges) and (last == first or count + len(ranges[last]) <= options.at_once):
+            count += len(ranges[last])
+            last += 1
+        group = list(zip(segments[first:last], ranges[first:last], strict=True))
+        fixed: dict[str, set[str]] = {}  # of each sentence, parts that stay
+        attended: set[str] = set()
+        for segment, own in group:
+            for start, end in own:
+                if is_translatable(text := segment.text[start:end]):
+                    fixed.setdefault(text, set()).update(_fixed(segment, start, end))
+                    if attends and (segment.tags or (glossary and glossary.find(text))):
+                        attended.add(text)
+        own_steps = [
+            _decode_steps(text, stays, text in attended, options.guards, contract) for text, stays in fixed.items()
+        ]
+        decoded = dict(zip(fixed, (yield from together(own_steps)), strict=True))
+        for segment, own in group:
+            pieces = []
+            for start, end in own:
+                text = segment.text[start:end]
+                one = decoded.get(text) or Decoded.whole(Translation(text, (replace(EMPTY, text=text),)))
+                for place, answer in one.parts:
+                    final = _with_terms(answer, glossary) if glossary else answer
+                    pieces.append(Piece(start + place[0], start + place[1], final))
+                sentences.append(_sentence(text, one, confidence, details))
+            parts.append(transfer(segment, pieces))
+        first = last
+    return DocumentTranslation(document.write(parts, (language, target)), tuple(sentences))
+
+
+def _sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -> list[tuple[int, int]]:
+    """Ranges of the sentences of a segment; none ends inside of fixed text."""
+    if not segment.text:
+        return []
+    hidden = covered(segment.text, find_spans(segment.text))  # no sentence ends in a span
+    ranges = split_sentences(hidden, language) if options.split_sentences else [(0, len(segment.text))]
+    merged: list[tuple[int, int]] = []
+    fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
+    for start, end in ranges:
+        before = bisect_left(fixed, (start, 0)) - 1
+        if merged and before >= 0 and merged[-1][1] < fixed[before][1]:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return [part for one in merged for part in cut_sentence(segment.text, *one, options.max_sentence)]
+
+
+def _decode_steps(
+    text: str, fixed: Collection[str], attended: bool, guarded: bool, contract: Contract
+) -> Steps[Decoded]:
+    """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
+    spans = find_spans(text, re.compile("|".join(map(re.escape, fixed))) if fixed else None)
+    attends = contract.attends and (guarded or attended)
+    own = replace(contract, changes={"return_attention": True} if attends else {})
+    if guarded:
+        return (yield from guarded_steps(text, spans, own))
+    return Decoded.whole((yield from sentence_steps(text, spans, own)))
+
+
+def _fixed(segment: Segment, start: int, end: int) -> Iterator[str]:
+    """The texts in a range of a segment that are not translated."""
+    for tag in segment.tags:
+        if tag.fixed and start <= tag.start and tag.end <= end:
+            yield segment.text[tag.start : tag.end]
+
+
+def _sentence(source: str, decoded: Decoded, confident: bool, details: bool) -> Sentence:
+    pieces = [Piece(*place, answer) for place, answer in decoded.parts]
+    line = joined(source, pieces, 0.0)
+    words, source_words = aligned_words(source, line) if details else ([], [])
+    if confident and not details:
+        words = word_confidences(line.hypotheses[0])
+    facts = decoded.verdict.flags, decoded.repaired, mean_confidence(words)
+    return Sentence(source, line.text, *facts, *((tuple(words), tuple(source_words)) if details else ()))
+
+
+def _with_terms(translation: Translation, glossary: Glossary) -> Translation:
+    """The translation with each term that it lacks, instead of the run of words that attended most to it.
+
+    Decoding puts terms where they belong. What is left are those that it cannot: the vocabulary cannot write them, the
+    sentence was cut, or the words around them came in another way.
+    """
+    source, text = translation.source, translation.text
+    terms = lacking(glossary.find(source), text)
+    if not terms:
+        return translation
+    attention, changes = word_attention(source, text, translation), list[Change]()
+    for term in terms:
+        inside = [term.start <= start < term.end for start, _ in attention.source]
+        share = attention.weights @ np.array(inside, np.float64)
+        first = last = int(share.argmax()) if len(share) else 0
+        while first > 0 and share[first - 1] > 0.5:
+            first -= 1
+        while last + 1 < len(share) and share[last + 1] > 0.5:
+            last += 1
+        place = (attention.target[first][0], attention.target[last][1]) if len(share) else (0, 0)
+        changes.append(Change(*place, term.forms[0]))
+    apart, end = list[Change](), 0
+    for change in sorted(changes, key=lambda change: (change.start, change.end)):
+        space = " " if change.start < end else ""  # two terms have one place
+        apart.append(Change(max(change.start, end), max(change.end, end), space + change.text))
+        end = apart[-1].end
+    return replace(translation, hypotheses=(changed_answer(translation.hypotheses[0], apart),))
