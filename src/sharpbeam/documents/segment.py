@@ -15,7 +15,7 @@ MOST_TAGS = 50_000  # of a segment
 MOST_SEGMENTS = 200_000  # of a document, and tags in them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tag:
     """Inline markup around text[start:end] of a segment; an empty range is a point, as of an image or a footnote mark.
 
@@ -63,7 +63,7 @@ class SegmentBuilder:
         self._collapse = collapse
         self._text: list[str] = []
         self._length = 0
-        self._tags: list[tuple[int, int, str, str, int, bool]] = []  # as the fields of Tag; end < 0: not closed yet
+        self._tags: list[Tag] = []  # end < 0: not closed yet
         self._open: list[tuple[str, int]] = []  # names and indices of open tags
         self._names: dict[str, list[int]] = {}  # places in that list, by name
         self._unopened: set[int] = set()  # indices of closing tags that close nothing
@@ -76,8 +76,7 @@ class SegmentBuilder:
             if text.startswith(" ") and self._text and self._text[-1].endswith(" "):
                 text = text[1:]
                 if self._solid:  # it moves with the point: the text has one space, as its translation will
-                    start, end, raw, closed, parent, fixed = self._tags[-1]
-                    self._tags[-1] = (start, end, raw + " ", closed, parent, fixed)
+                    self._tags[-1].open += " "
             self._solid = False
         if text:
             self._text.append(text)
@@ -85,7 +84,7 @@ class SegmentBuilder:
 
     def open(self, name: str, raw: str) -> None:
         """Add an opening tag, written as `raw`."""
-        self._append((self._length, -1, raw, "", self._parent, False))
+        self._append(self._length, -1, raw)
         self._names.setdefault(name, []).append(len(self._open))
         self._open.append((name, len(self._tags) - 1))
 
@@ -95,19 +94,17 @@ class SegmentBuilder:
             self._unopened.add(len(self._tags))
             self.point(raw)
             return
-        index = self._open[self._names[name][-1]][1]
-        start, _, opened, _, parent, _ = self._tags[index]
-        self._tags[index] = (start, self._length, opened, raw, parent, False)
-        while True:
-            inner, last = self._open.pop()
+        place = self._names[name][-1]
+        tag = self._tags[self._open[place][1]]
+        tag.end, tag.close = self._length, raw
+        for inner, _ in self._open[place:]:
             self._names[inner].pop()
-            if last == index:
-                break
+        del self._open[place:]
 
     def point(self, raw: str, solid: bool = False) -> None:
         """Add markup without text. Spaces before and after a `solid` one, as an image is, are not one space."""
         self._solid = solid
-        self._append((self._length, self._length, raw, "", self._parent, False))
+        self._append(self._length, self._length, raw)
 
     def boundary(self, raw: str) -> None:
         """Add markup that ends a segment, as a line break does."""
@@ -119,16 +116,12 @@ class SegmentBuilder:
         """Add `text` that is not translated but written as `raw`."""
         start = self._length
         self.add(text)
-        self._append((start, self._length, raw, "", self._parent, self._length > start))
+        self._append(start, self._length, raw, self._length > start)
 
-    def _append(self, tag: tuple[int, int, str, str, int, bool]) -> None:
+    def _append(self, start: int, end: int, raw: str, fixed: bool = False) -> None:
         if len(self._tags) >= MOST_TAGS:
             raise InputError(f"a paragraph of the document has more than {MOST_TAGS:,} tags; split it.")
-        self._tags.append(tag)
-
-    @property
-    def _parent(self) -> int:
-        return self._open[-1][1] if self._open else -1
+        self._tags.append(Tag(start, end, raw, parent=self._open[-1][1] if self._open else -1, fixed=fixed))
 
     def build(self) -> list[Built]:
         """Everything that was added, in order: white space, segments, and markup that stays where it is.
@@ -140,43 +133,36 @@ class SegmentBuilder:
         text = "".join(self._text)
         built: list[Built] = []
         first = begin = 0
-        lone = self._lone()
+        lone: set[int] = set()  # tags that stay
         visible, last = -1, len(text.rstrip(_WHITE))  # the first letter from `begin` on, and the end of the last one
-        for index, (start, end, raw, closed, _, _) in enumerate(self._tags):
+        for index, tag in enumerate(self._tags):
             if visible < begin:
                 visible = len(text) if (letter := _LETTER.search(text, begin)) is None else letter.start()
-            if index in lone or (self._is_point(index) and (start <= visible or start >= last)):
-                built += self._between(text[begin:start], begin, range(first, index))
-                built.append(Part(raw if end < 0 else raw + closed, markup=True))
-                first, begin = index + 1, start
+            if (tag.end < 0 or index in self._unopened) and (tag.parent < 0 or tag.parent in lone):
+                lone.add(index)
+            if index in lone or (self._is_point(index) and (tag.start <= visible or tag.start >= last)):
+                built += self._between(text[begin : tag.start], begin, range(first, index))
+                built.append(Part(tag.open + tag.close, markup=True))
+                first, begin = index + 1, tag.start
         return [*built, *self._between(text[begin:], begin, range(first, len(self._tags)))]
 
     def _is_point(self, index: int) -> bool:
         """Whether a tag is a point, without tags in it or around it."""
-        start, end, _, _, parent, _ = self._tags[index]
-        follows = index + 1 < len(self._tags) and self._tags[index + 1][4] == index
-        return start == end and parent < 0 and not follows
-
-    def _lone(self) -> set[int]:
-        """Tags that stay where they are."""
-        lone: set[int] = set()
-        for index, (_, end, _, _, parent, _) in enumerate(self._tags):
-            if (end < 0 or index in self._unopened) and (parent < 0 or parent in lone):
-                lone.add(index)
-        return lone
+        tag = self._tags[index]
+        follows = index + 1 < len(self._tags) and self._tags[index + 1].parent == index
+        return tag.start == tag.end and tag.parent < 0 and not follows
 
     def _between(self, text: str, offset: int, indices: range) -> list[Built]:
         body = text.strip(_WHITE)
         first = len(text) - len(text.lstrip(_WHITE)) if body else 0
         tags: list[Tag] = []
-        for index in indices:
-            start, end, opened, closed, parent, fixed = self._tags[index]
-            parent = max(-1, parent - indices.start)
-            if parent >= 0 and self._tags[indices.start + parent][1] < 0:  # a point holds nothing
+        for tag in self._tags[indices.start : indices.stop]:
+            parent = max(-1, tag.parent - indices.start)
+            if parent >= 0 and self._tags[tag.parent].end < 0:  # a point holds nothing
                 parent = tags[parent].parent
-            places = (start, start if end < 0 else end)
-            begin, finish = (min(max(place - offset - first, 0), len(body)) for place in places)
-            tags.append(Tag(begin, finish, opened, closed, parent, fixed and begin < finish))
+            places = (tag.start, tag.start if tag.end < 0 else tag.end)
+            begin, end = (min(max(place - offset - first, 0), len(body)) for place in places)
+            tags.append(Tag(begin, end, tag.open, tag.close, parent, tag.fixed and begin < end))
         if not body:
             return [*([text] if text else []), *([Segment("", tuple(tags))] if tags else [])]
         return [text[:first], Segment(body, tuple(tags)), text[first + len(body) :]]

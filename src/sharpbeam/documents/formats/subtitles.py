@@ -32,15 +32,17 @@ class _Cues(Template):
 
     def cue(self, lines: Sequence[str], ends: Sequence[str]) -> None:
         """Add the lines of a cue with their ends: the sentences of one speaker, or those of each."""
-        if not any(_SPEECH.match(line) for line in lines):
+        if not is_translatable("".join(lines)):
+            self.keep("".join(line + end for line, end in zip(lines, ends, strict=True)))
+        elif not any(_SPEECH.match(line) for line in lines):
             self._put(" ".join(lines), list(ends[:-1]))
             self.keep(ends[-1])
-            return
-        for line, end in zip(lines, ends, strict=True):
-            dash = _SPEECH.match(line)
-            self.keep(dash[0] if dash else "")
-            self._put(line[dash.end() if dash else 0 :], [])
-            self.keep(end)
+        else:
+            for line, end in zip(lines, ends, strict=True):
+                dash = _SPEECH.match(line)
+                self.keep(dash[0] if dash else "")
+                self._put(line[dash.end() if dash else 0 :], [])
+                self.keep(end)
 
     def escaped(self, text: str) -> str:
         """A text in which nothing is markup."""
@@ -97,7 +99,7 @@ class AssDocument(_Cues):
 
 
 class SubtitleDocument(_Cues):
-    """Cues in SRT or WebVTT."""
+    """Cues in SRT or WebVTT: times, perhaps after a line with a name, and text up to an empty line or the next cue."""
 
     markup = _MARKUP
 
@@ -105,19 +107,32 @@ class SubtitleDocument(_Cues):
         super().__init__(content)
         self._vtt = content.lstrip("\ufeff").startswith("WEBVTT")
         parts = [*_END.split(content), ""]
-        self._lines, self._line_ends = parts[::2], parts[1::2]
-        self._times = [bool(_TIMES.fullmatch(line)) for line in self._lines]
-        self._seen = False  # a cue
-        at = 0
-        while at < len(self._lines):
-            last = at
-            while last < len(self._lines) and self._lines[last].strip(" \t"):
-                last += 1
-            self._block(at, last)
-            at = last + 1
-            if last < len(self._lines):
-                self._keep(last, at)
-        if is_translatable(content) and not (self._vtt or self._seen):
+        lines, ends = parts[::2], parts[1::2]
+        times = [*(bool(_TIMES.fullmatch(line)) for line in lines), False]
+        first, text = 0, list[int]()  # the first line after an empty one, and lines of text
+        seen = in_cue = in_text = False
+        for at, line in enumerate(lines):
+            if not line.strip(" \t"):  # in SRT text continues after it
+                first, in_cue, in_text = at + 1, False, seen and not self._vtt
+            elif times[at]:
+                seen = in_cue = in_text = True
+            elif times[at + 1] and (at == first or line.strip().isdigit()):
+                in_cue, in_text = True, False
+            else:
+                note = self._vtt and lines[first].startswith("NOTE")
+                early = not in_cue and at < first + 2 and not note  # where times are
+                numbered = at > first and lines[at - 1].strip().isdigit() and _NEARLY.match(line)
+                if (early and (numbered or "-->" in line)) or (in_text and numbered and "->" in line):
+                    message = "it must be times, as 00:00:01,000 --> 00:00:02,500."
+                    raise InputError(f"line {at + 1} is {line[:60]!r}; {message}")
+                if in_text:
+                    text.append(at)
+                    continue
+            self.cue([lines[each] for each in text], [ends[each] for each in text])
+            text.clear()
+            self.keep(line + ends[at])
+        self.cue([lines[each] for each in text], [ends[each] for each in text])
+        if is_translatable(content) and not (self._vtt or seen):
             raise InputError("these are no subtitles: no line has times, as 00:00:01,000 --> 00:00:02,500 is.")
 
     def escaped(self, text: str) -> str:
@@ -125,66 +140,16 @@ class SubtitleDocument(_Cues):
         text = re.sub(r"-->", "\u2192", text)
         return escape(text, quote=False) if self._vtt else text
 
-    def _block(self, first: int, last: int) -> None:
-        """Lines without an empty one between them: cues, each with its times and perhaps a line before them."""
-        times = [at for at in range(first, last) if self._times[at]]
-        heads = [at - (at == first + 1 or (at > first and self._counts(at - 1))) for at in times]
-        begin = heads[0] if heads else last
-        self._check(first, begin)
-        if self._vtt or not self._seen:
-            self._keep(first, begin)
-        else:  # text of the cue before, after an empty line
-            self._lines_of(first, begin)
-        for at, end in zip(times, [*heads[1:], last], strict=False):
-            self._seen = True
-            self._keep(begin, at + 1)
-            self._lines_of(at + 1, end)
-            begin = end
-
-    def _counts(self, at: int) -> bool:
-        """Whether a line is a number, as each cue of SRT has one."""
-        return self._lines[at].strip().isdigit()
-
-    def _check(self, first: int, last: int) -> None:
-        """Raise InputError where a line before the times of a block, or without any, was meant to be times."""
-        if first < last and not (self._vtt and self._lines[first].startswith("NOTE")):
-            for at in range(first, min(last, first + 2)):
-                counted = at > first and self._counts(first) and _NEARLY.match(self._lines[at])
-                if "-->" in self._lines[at] or counted:
-                    raise self._wrong(at)
-
-    def _wrong(self, at: int) -> InputError:
-        line = self._lines[at][:60]
-        return InputError(f"line {at + 1} is {line!r}; it must be times, as 00:00:01,000 --> 00:00:02,500.")
-
-    def _lines_of(self, first: int, last: int) -> None:
-        texts, ends = self._lines[first:last], self._line_ends[first:last]
-        for at in range(first + 1, last):
-            if self._counts(at - 1) and "->" in self._lines[at] and _NEARLY.match(self._lines[at]):
-                raise self._wrong(at)
-        if is_translatable("".join(texts)):
-            self.cue(texts, ends)
-        else:
-            self._keep(first, last)
-
-    def _keep(self, first: int, last: int) -> None:
-        for at in range(first, last):
-            self.keep(self._lines[at] + self._line_ends[at])
-
 
 def _wrapped(text: str, ends: list[str]) -> str:
     """The text in len(ends) + 1 lines of about the same length, or fewer if it has fewer words."""
-    words, lines, at, length = text.split(" "), list[str](), 0, len(text)  # length: of the words from `at`
-    for left in range(len(ends) + 1, 1, -1):
-        goal, first, size = length / left, at, len(words[at])
+    words, lines, at, rest = text.split(" "), list[str](), 0, len(text)  # rest: of the words from `at`
+    for left in range(min(len(ends) + 1, len(words)), 0, -1):
+        first, size = at, len(words[at])
         at += 1
-        while len(words) - at >= left and size + 1 + len(words[at]) / 2 <= goal:
+        while len(words) - at >= left and (left == 1 or size + 1 + len(words[at]) / 2 <= rest / left):
             size += 1 + len(words[at])
             at += 1
         lines.append(" ".join(words[first:at]))
-        length -= size + 1
-        if at == len(words):
-            break
-    if at < len(words):
-        lines.append(" ".join(words[at:]))
-    return "".join(line + end for line, end in zip(lines, [*ends[: len(lines) - 1], ""], strict=False))
+        rest -= size + 1
+    return "".join(line + end for line, end in zip(lines, [*ends[: len(lines) - 1], ""], strict=True))
