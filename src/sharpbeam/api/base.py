@@ -85,7 +85,7 @@ class ModelUser:
 
     @property
     def work(self) -> Work:
-        """Work of all finished searches so far, without forced decoding."""
+        """Work of all searches so far, without forced decoding."""
         return self.loaded.work
 
     def output_layer(self, options: DecodeOptions) -> OutputLayer:
@@ -126,7 +126,11 @@ class TextDecoder(ModelUser, Generic[T]):
         session = self._sessions.pop(options, None)
         if session is None or session.loaded is not self.loaded:
             session = Session(self.loaded, options)
-        handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
+        try:
+            handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
+        except Exception:
+            self._keep(session)
+            raise
         session.seal()
         return self._answers(session, handles)
 
@@ -145,7 +149,9 @@ class TextDecoder(ModelUser, Generic[T]):
             session.close()
             return
         if len(self._sessions) >= MOST_SESSIONS:
-            self._sessions.clear()
+            for options in tuple(self._sessions):
+                if other := self._sessions.pop(options, None):  # no other call has it
+                    other.close()
         self._sessions[session.options] = session
 
 
@@ -167,4 +173,4 @@ def in_order(
                 progress(1)
     finally:
         results.close()
-    return [result_of[index] for index in range(count)]
+    return list(map(result_of.__getitem__, range(count)))

@@ -86,10 +86,10 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
-        settings, terms, pattern = self._options(options, keywords), Glossary.of(glossary), keep_pattern(keep)
+        settings, pattern = self._options(options, keywords), keep_pattern(keep) if keep else None
         if raw or target_prefix is not None or settings.search.return_alternatives:
-            return self._decode(texts, settings, target_prefix, terms)
-        decode = partial(self._decode, glossary=terms)
+            return self._decode(texts, settings, target_prefix, glossary)
+        decode = partial(self._decode, glossary=Glossary.of(glossary))
         return decode_lines(texts, decode, settings, partial(self._contract, settings), pattern)
 
     def _contract(self, options: DecodeOptions) -> Contract:

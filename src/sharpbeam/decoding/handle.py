@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from sharpbeam.decoding.inputs import Input, answer_of
 from sharpbeam.decoding.lanes import Lane
-from sharpbeam.decoding.results import Generation, Partial, Translation, hypothesis_answer
+from sharpbeam.decoding.results import Generation, Partial, Result, Translation, hypothesis_answer
 from sharpbeam.decoding.workers import check_process
 from sharpbeam.errors import InputError, RequestCancelledError
 from sharpbeam.options.decode import SearchOptions
@@ -38,7 +38,7 @@ class Handle(Future[T]):
         self._parts: dict[int, tuple[Lane, int]] = {}  # by request: lane, and index of the alternative
         self._hypotheses: list[Hypothesis] = []
         self._complete = text.request is None  # whether all hypotheses are there
-        self._answer: T | None = None
+        self._answer: Result | None = None
         self._notified = False  # waiters know of the cancellation
 
     def result(self, timeout: float | None = None) -> T:
@@ -57,8 +57,8 @@ class Handle(Future[T]):
             except CancelledError:
                 message = f"the request {self.text[:40]!r} was cancelled; it has no answer."
                 raise RequestCancelledError(message) from None
-            self._answer = cast(T, answer_of(self._session.loaded, self._input, self._hypotheses, self._options))
-        return self._answer
+            self._answer = answer_of(self._session.loaded, self._input, self._hypotheses, self._options)
+        return self._answer  # type: ignore[return-value]  # T is the kind of answer that the session's model gives
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end of the request as `result` does, and return the error that ended it, if any."""
@@ -103,9 +103,10 @@ class Handle(Future[T]):
         What else finishes meanwhile is left to an iterator of `Session.run` in this thread, if there is one.
         """
         session, end = self._session, None if timeout is None else monotonic() + timeout
-        while not (self._complete or self.done()) and (end is None or monotonic() < end):
+        while self._parts and (end is None or monotonic() < end):
             if session._threads or session._runner not in (None, get_ident()):
-                check_process(session._process)
+                if session._process:
+                    check_process(session._process)
                 if get_ident() in session._stepping:
                     raise InputError(
                         f"the answer of {self.text[:40]!r} is waited for in a callback, in the thread that would "

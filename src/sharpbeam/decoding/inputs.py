@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -56,7 +57,9 @@ def encode_texts(
         return _prompts(loaded, texts, prefixes, options, numbers)
     check_texts(texts, "text")
     direction = loaded.direction(options.languages)
-    begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
+    begin: list[Prefix | None] = [None] * len(texts)
+    if prefixes is not None or direction.prefix or options.search.prefix_bias_beta:
+        begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most = _most_tokens(loaded, direction, options.schedule.max_input_length)
     terms = PhraseEncoder(loaded, glossary) if glossary is not None else None
     inputs, factor = [], options.search.max_length_factor
@@ -111,8 +114,6 @@ def encode_prefixes(
     `max_length`.
     """
     tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
-    if prefixes is None and not (tag or beta):
-        return [None] * count
     require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
     require(not beta or not tag, "prefix_bias_beta", beta, "0 for a model that forces the first token")
     if prefixes is None or isinstance(prefixes, str):
@@ -174,7 +175,7 @@ def _prompts(
 
 def answer_of(loaded: LoadedModel, text: Input, hypotheses: list[Hypothesis], options: SearchOptions) -> Result:
     """The answer to a text, from its hypotheses, best first."""
-    answers = tuple(hypothesis_answer(loaded.target, hypothesis) for hypothesis in hypotheses)
+    answers = tuple(map(partial(hypothesis_answer, loaded.target), hypotheses))
     if loaded.task == "language":
         return Generation(text.text, answers, text.truncated)
     attends, request = options.return_attention, text.request

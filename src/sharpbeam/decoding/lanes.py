@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 
+from sharpbeam._core import Team
 from sharpbeam.decoding.attention import AttendedRun
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Finished, Run
@@ -48,6 +48,7 @@ class Lane:
         self.stateful = options.schedule.schedule != "batches" or search.sampling or self.expands
         """Whether requests leave something in the lane: counts of a stream, random numbers, the lane of completions."""
         self.completion: Lane | None = None
+        self.completes = False  # whether it is the completion of another
         self.queue = Plan([], options.schedule, search.most_rows, loaded.workers, loaded.footprint)
         self.queue.final = False
 
@@ -68,8 +69,10 @@ class Lane:
         if idle is not None:
             _, run = idle
             run.schedule = schedule
+            loaded.begin_work(run.search)
             return run
         model, layer, search = loaded.model.open(), self.usable, self.search()
+        loaded.begin_work(search)
         if not options.attends or self.expands:
             return Run(model, layer, search, schedule)
         special_ids = loaded.model.bos_id, loaded.model.eos_id
@@ -92,7 +95,7 @@ class Lane:
         """Drop what is in flight in `run`, and count its work; a `reusable` one is kept for another session."""
         for request in run.flight:
             run.schedule.leave(request)
-        self.loaded.add_work(run.search)
+        self.loaded.end_work(run.search)
         sampling = self.options.search.sampling
         if reusable and not (sampling or run.requests) and run.most_requests <= FEW_REQUESTS:
             idle = self.loaded.idle
@@ -146,9 +149,7 @@ class Worker:
         """Whether there is something to do."""
         return any(run.busy for run in tuple(self.runs.values()))
 
-    def step(
-        self, lanes: Collection[Lane], team: AbstractContextManager[None], *, to_end: bool = False
-    ) -> list[tuple[Lane, Outcome]]:
+    def step(self, lanes: Collection[Lane], team: Team, *, to_end: bool = False) -> list[tuple[Lane, Outcome]]:
         """Take one step in each of `lanes`; `team` shares the work of a matmul.
 
         With `to_end` a request that is alone takes all its steps. Returns the finished requests. An error ends the run
@@ -164,8 +165,6 @@ class Worker:
                     if not len(lane.queue):
                         continue
                     run = self._open(lane, lanes)
-                elif not run.busy:
-                    continue
                 try:
                     with team:
                         finished = run.step(to_end=to_end)
@@ -195,13 +194,9 @@ class Worker:
                 lane, run = self.runs.popitem()
                 lane.close(run, reusable=True)
 
-    def renew(self) -> bool:
-        """Count the work so far; returns whether all runs answer as new ones, and are small enough to stay open."""
-        for lane, run in self.runs.items():
-            lane.loaded.add_work(run.search)
-            if lane.stateful or run.most_requests > FEW_REQUESTS:
-                return False
-        return True
+    def reusable(self) -> bool:
+        """Whether all runs answer as new ones, and are small enough to stay open."""
+        return not any(lane.stateful or run.most_requests > FEW_REQUESTS for lane, run in self.runs.items())
 
     def _open(self, lane: Lane, lanes: Collection[Lane]) -> Run:
         for other in tuple(self.runs):

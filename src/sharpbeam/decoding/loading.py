@@ -68,7 +68,8 @@ class LoadedModel:
     fastest: str = ""  # the output layer that auto means, where `sharpbeam tune` found one
     gains: dict[str, float] = field(default_factory=dict)  # times that the preview is faster than a scan
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
-    work: Work = field(default_factory=Work)  # what all searches so far took
+    closed_work: Work = field(default_factory=Work)  # of the searches that are closed
+    open_work: dict[int, Work] = field(default_factory=dict)  # of those that are not, by their id
     workers: int = field(init=False)
     """How many workers decode next to each other: those of `machine`, when the model was loaded."""
     teams: Teams = field(init=False)
@@ -107,11 +108,24 @@ class LoadedModel:
             self._directions[options] = direction
         return direction
 
-    def add_work(self, search: Search) -> None:
-        """Add the counts of a search to `work`; it counts from 0 again."""
+    @property
+    def work(self) -> Work:
+        """Work of all searches so far."""
+        total = Work()
         with self._lock:
-            self.work.add(search.work)
-        search.work = Work()
+            for work in (self.closed_work, *self.open_work.values()):
+                total.add(work)
+        return total
+
+    def begin_work(self, search: Search) -> None:
+        """Let `work` have what a search does, until `end_work`."""
+        with self._lock:
+            self.open_work[id(search)] = search.work = Work()
+
+    def end_work(self, search: Search) -> None:
+        """Keep the counts of a search that is closed."""
+        with self._lock:
+            self.closed_work.add(self.open_work.pop(id(search)))
 
     @cached_property
     def artifacts(self) -> FolderArtifacts:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import Condition, Lock, RLock, Thread, current_thread, get_ident
 from typing import Any, Generic
 
+from sharpbeam._core import Team
 from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker, lane_options, request_options
@@ -64,13 +64,13 @@ class Session(Generic[T]):
         self._pending = 0  # number of unfinished handles
         self._numbers = itertools.count()
         self._sealed = self._closed = False
-        self._workers: list[Worker] = []
+        self._workers = [Worker()]
         self._threads: list[Thread] = []
         self._runner: int | None = None  # the thread that iterates `run`
         self._process = 0  # the one that its threads are in, while it has some
         self._stepping: set[int] = set()  # the threads of workers
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
-        self._teams: AbstractContextManager[Sequence[AbstractContextManager[None]]] | None = None  # of the threads
+        self._teams: Sequence[Team] = ()  # of the threads
         self._lock = RLock()
         self._changed = Condition(self._lock)  # new requests, none left, or closed
         self._opening = Lock()
@@ -138,7 +138,7 @@ class Session(Generic[T]):
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
         settings = request_options(self.options, options, keywords) if options or keywords else self.options
-        terms = Glossary.of(glossary)
+        terms = Glossary.of(glossary) if glossary is not None else None
         if terms is not None:
             settings = for_phrases(settings)
         lane = self._lane(settings)
@@ -167,9 +167,8 @@ class Session(Generic[T]):
         """Declare that no more requests will come: then one native call may take several steps."""
         with self._lock:
             self._sealed = True
-            completing = [lane.completion for lane in self._lanes]  # these still get requests
             for lane in self._lanes:
-                lane.queue.final = lane not in completing
+                lane.queue.final = not lane.completes  # those still get requests
 
     def step(self) -> list[Handle[T]]:
         """Decode one token for every live row in the calling thread; returns the handles that finished.
@@ -181,9 +180,14 @@ class Session(Generic[T]):
     def _step_all(self, *, to_end: bool) -> list[Handle[T]]:
         """`step`; with `to_end` a request that is alone takes all its steps."""
         check_process(self._process)
-        self._worker(0, 1)
-        with self.loaded.teams.lend(1) as (team,):  # a closed iterator of `run` may have left others
-            return [handle for worker in tuple(self._workers) for handle in self._step(worker, team, to_end=to_end)]
+        handles: list[Handle[T]] = []
+        teams = self.loaded.teams.lend(1)
+        try:
+            for worker in tuple(self._workers):  # a closed iterator of `run` may have left others
+                handles += self._step(worker, teams[0], to_end=to_end)
+        finally:
+            self.loaded.teams.take_back(teams)
+        return handles
 
     def run(self) -> Generator[Handle[T], None, None]:
         """Take steps until every request is done; yields handles as they finish.
@@ -192,24 +196,25 @@ class Session(Generic[T]):
         """
         check_process(self._process)
         workers = self._useful_workers() if self.loaded.workers > 1 else 1
-        with self.loaded.teams.lend(workers) as teams:
-            steps = self._steps(0, 1, teams[0], lambda: not self._pending) if workers == 1 else self._together(teams)
-            self._runner = get_ident()
-            try:
-                for handle in steps:
-                    yield handle
-                    while self._late:
-                        yield self._late.pop(0)
-            finally:
-                steps.close()
-                self._runner = None
+        teams = self.loaded.teams.lend(workers)
+        steps = self._steps(0, 1, teams[0], lambda: not self._pending) if workers == 1 else self._together(teams)
+        self._runner = get_ident()
+        try:
+            for handle in steps:
+                yield handle
+                while self._late:
+                    yield self._late.pop(0)
+        finally:
+            steps.close()
+            self._runner = None
+            self.loaded.teams.take_back(teams)
 
     def _useful_workers(self) -> int:
         """How many workers there is work for, at least as many as are at work."""
         workers = min(self.loaded.workers, sum(lane.queue.workers for lane in self._lanes))
         return max(workers, *(number for number, worker in enumerate(self._workers, 1) if worker.busy), 1)
 
-    def _together(self, teams: Sequence[AbstractContextManager[None]]) -> Generator[Handle[T], None, None]:
+    def _together(self, teams: Sequence[Team]) -> Generator[Handle[T], None, None]:
         """Steps of a worker for each of `teams`, in threads; yields handles as they finish."""
         stopped, workers, self._process = False, enumerate(teams), os.getpid()
 
@@ -239,7 +244,7 @@ class Session(Generic[T]):
             raise InputError("the session is started already; close it, and open another one.")
         count, self._process = workers or self.loaded.workers, os.getpid()
         self._teams = self.loaded.teams.lend(count)
-        for number, team in enumerate(self._teams.__enter__()):
+        for number, team in enumerate(self._teams):
             thread = Thread(target=self._serve, args=(number, count, team), name=f"sharpbeam-{number}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -263,20 +268,19 @@ class Session(Generic[T]):
         with self._lock:
             for worker in self._workers:
                 worker.close()
-            teams, self._teams = self._teams, None
-        if teams is not None:
-            teams.__exit__(None, None, None)
+            teams, self._teams = self._teams, ()
+        self.loaded.teams.take_back(teams)
 
     def renew(self) -> bool:
-        """Take requests again after `seal`, all of which are done, and count the work of the open searches.
+        """Take requests again after `seal`, all of which are done.
 
         False if the session should be closed instead: it has unfinished requests, or runs that would answer otherwise
         or hold much memory.
         """
         self._sealed = False
-        return not self._pending and all(map(Worker.renew, self._workers))
+        return not self._pending and all(map(Worker.reusable, self._workers))
 
-    def _serve(self, number: int, workers: int, team: AbstractContextManager[None]) -> None:
+    def _serve(self, number: int, workers: int, team: Team) -> None:
         """Body of a thread of the session."""
         try:
             for _ in self._steps(number, workers, team, lambda: False):
@@ -286,7 +290,7 @@ class Session(Generic[T]):
             raise
 
     def _steps(
-        self, number: int, workers: int, team: AbstractContextManager[None], ended: Callable[[], bool]
+        self, number: int, workers: int, team: Team, ended: Callable[[], bool]
     ) -> Generator[Handle[T], None, None]:
         """Steps of one of `workers` workers until `ended`; yields handles as they finish."""
         worker = self._worker(number, workers)
@@ -304,7 +308,7 @@ class Session(Generic[T]):
         finally:
             self._stepping.discard(get_ident())
 
-    def _step(self, worker: Worker, team: AbstractContextManager[None], *, to_end: bool = False) -> list[Handle[T]]:
+    def _step(self, worker: Worker, team: Team, *, to_end: bool = False) -> list[Handle[T]]:
         """Take one step in each lane; returns the handles that finished."""
         handles: list[Handle[T]] = []
         for lane, outcome in worker.step(self._lanes, team, to_end=to_end):
@@ -330,6 +334,7 @@ class Session(Generic[T]):
                 lane = self._lane_of[options] = Lane(self.loaded, options)
         if lane.expands and lane.completion is None:
             lane.completion = self._lane(lane.completed)
+            lane.completion.completes = True
         return lane
 
     def _add(self, lane: Lane, parts: list[tuple[Handle[T], Request, int]], priority: int) -> None:
@@ -343,7 +348,8 @@ class Session(Generic[T]):
             many = len(self._lanes) >= MOST_LANES
             self._lanes = (*(old for old in self._lanes if not many or old.queue.unfinished), lane)
         lane.queue.add(requests, priority)
-        self._changed.notify_all()
+        if self._stepping:
+            self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
         """Store the hypotheses of finished requests; returns the handles that finished."""
@@ -353,16 +359,17 @@ class Session(Generic[T]):
                 handle = self._handles.pop(request.index, None)
                 if handle is None:  # it was cancelled
                     continue
-                _, part = handle._parts.pop(request.index)
+                _, part = handle._parts[request.index]
                 if lane.expands:
                     self._complete(lane, handle, request, hypotheses)
-                    continue
-                handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
-                if not handle._parts:
-                    handle._complete = True
+                else:
+                    handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
+                    handle._complete = len(handle._parts) == 1
+                del handle._parts[request.index]  # last, since it is done without any
+                if handle._complete:
                     handles.append(handle)
             self._pending -= len(handles)
-            if not self._pending:
+            if self._stepping and not self._pending:
                 self._changed.notify_all()
         for handle in handles:
             handle._end()
@@ -396,5 +403,5 @@ class Session(Generic[T]):
                     for worker in self._workers:
                         worker.cancel(lane, index)
             self._pending -= bool(parts)
-            if not self._pending:
+            if self._stepping and not self._pending:
                 self._changed.notify_all()

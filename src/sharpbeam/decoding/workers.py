@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
@@ -86,7 +85,7 @@ def check_process(process: int) -> None:
         )
 
 
-_ALONE = nullcontext((nullcontext(),))
+_ALONE = (Team(1),)
 
 
 class Teams:
@@ -94,33 +93,28 @@ class Teams:
 
     def __init__(self, threads: int) -> None:
         self._threads, self._lent = threads, 0
-        self._idle: list[Team] = []
+        self._idle: dict[int, list[Team]] = {}  # by their threads
         self._lock = Lock()
 
-    def lend(self, workers: int) -> AbstractContextManager[Sequence[AbstractContextManager[None]]]:
-        """A team for each of `workers` threads, all of one size; all runs together have no more than all threads.
+    def lend(self, workers: int) -> Sequence[Team]:
+        """A team for each of `workers` threads until `take_back`, all of one size.
 
-        A single worker gets every thread. If there are as many workers as threads, or all threads are already lent,
-        a worker runs alone.
+        All runs together have no more than all threads: a single worker gets every one, and if there are as many
+        workers as threads, or all threads are already lent, a worker runs alone.
         """
-        return _ALONE if self._threads == workers == 1 else self._lend(workers)
-
-    @contextmanager
-    def _lend(self, workers: int) -> Iterator[Sequence[Team]]:
+        if self._threads == workers == 1:
+            return _ALONE
         with self._lock:
             free = self._threads - self._lent - workers
             size = 1 + min(max(0, free) // max(1, workers), MOST - 1)
-            teams = [self._take(size) for _ in range(workers)]
             self._lent += workers * size
-        try:
-            yield tuple(teams)
-        finally:
-            with self._lock:
-                self._lent -= workers * size
-                self._idle += teams
+            idle = self._idle.setdefault(size, [])
+            return [idle.pop() if idle else Team(size) for _ in range(workers)]
 
-    def _take(self, size: int) -> Team:
-        for index, team in enumerate(self._idle):
-            if team.threads == size:
-                return self._idle.pop(index)
-        return Team(size)
+    def take_back(self, teams: Sequence[Team]) -> None:
+        """Keep the teams that `lend` returned for the next run."""
+        if teams is not _ALONE:
+            with self._lock:
+                for team in teams:
+                    self._lent -= team.threads
+                    self._idle[team.threads].append(team)

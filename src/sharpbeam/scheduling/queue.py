@@ -42,6 +42,7 @@ class RequestQueue:
         0 is a share for each of `workers` of what waits (`token_budget`).
         """
         self._batch_tokens, self._workers = batch_tokens, workers
+        self._budget = token_budget(0, batch_tokens, workers)
         self.final = True
         """Whether no more requests will be added."""
         self.tokens = 0
@@ -72,7 +73,8 @@ class RequestQueue:
                 self.tokens += size
                 self.unfinished += 1
             self._groups += 1
-            self._budget = token_budget(self.tokens, self._batch_tokens, self._workers)
+            if self._workers > 1:
+                self._budget = token_budget(self.tokens, self._batch_tokens, self._workers)
 
     def cancel(self, index: int) -> bool:
         """Remove a request; False if it does not wait here."""

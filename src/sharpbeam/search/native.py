@@ -98,12 +98,12 @@ class NativeSearch:
             return None
         model, layer = forward.native
         prefix, languages = request.prefix or _NO_PREFIX, request.languages
-        finished, counts = self._core.decode(
+        [(_, saved_steps, answers)], counts = self._core.decode(
             *(model, layer, request.index, self._bos_id, request.source, prefix.token, prefix.log_prob),
             *(request.max_length, languages.source, languages.target),
         )
-        self.work.count(*counts)
-        return self._close(finished)[request.index]
+        self.work.count(*counts, 1, saved_steps)
+        return self._hypotheses(request.index, answers)
 
     def _name(self, request: Request) -> int:
         """A number that the random numbers of a request depend on, besides the seed."""
@@ -113,8 +113,7 @@ class NativeSearch:
         """The answers of the requests that are done."""
         hypotheses: dict[int, list[Hypothesis]] = {}
         for request, saved_steps, answers in finished:
-            self.work.requests += 1
-            self.work.saved_steps += saved_steps
+            self.work.count(0, 0, 0, requests=1, saved_steps=saved_steps)
             hypotheses[request] = self._hypotheses(request, answers)
         return hypotheses
 

@@ -26,7 +26,15 @@ class Work:
         return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
     def count(
-        self, steps: int, expansions: int, request_steps: int, model_rows: int = 0, sub_cubes: int = 0, settled: int = 0
+        self,
+        steps: int,
+        expansions: int,
+        request_steps: int,
+        model_rows: int = 0,
+        sub_cubes: int = 0,
+        settled: int = 0,
+        requests: int = 0,
+        saved_steps: int = 0,
     ) -> None:
         """Add the counts of one call."""
         self.steps += steps
@@ -35,6 +43,8 @@ class Work:
         self.model_rows += model_rows
         self.sub_cubes += sub_cubes
         self.settled += settled
+        self.requests += requests
+        self.saved_steps += saved_steps
 
     def since(self, before: Work) -> Work:
         """The counts that were added since they were `before`."""
@@ -44,10 +54,8 @@ class Work:
 
     def add(self, other: Work) -> None:
         """Add the counts of another search."""
-        self.count(other.steps, other.expansions, other.request_steps, other.model_rows, other.sub_cubes, other.settled)
-        self.requests += other.requests
-        self.saved_steps += other.saved_steps
-        self.python_steps += other.python_steps
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.reason = self.reason or other.reason
 
 

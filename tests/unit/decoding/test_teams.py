@@ -10,12 +10,14 @@ import pytest
 
 from sharpbeam import MachineOptions, Translator, _core
 from sharpbeam.decoding import workers as module
+from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import MOST, Teams
 
 
 def sizes(teams: Teams, workers: int) -> list[int]:
-    with teams.lend(workers) as lent:
-        return [getattr(team, "threads", 1) for team in lent]
+    lent = teams.lend(workers)
+    teams.take_back(lent)
+    return [team.threads for team in lent]
 
 
 @pytest.mark.parametrize(
@@ -30,20 +32,28 @@ def test_threads_without_a_request_are_shared_among_the_workers(
 
 def test_runs_side_by_side_have_no_more_than_all_threads() -> None:
     teams = Teams(4)
-    with teams.lend(1) as first:
-        assert first[0].threads == 4
-        assert sizes(teams, 1) == [1] and sizes(teams, 3) == [1, 1, 1]
-    with teams.lend(1) as again:
-        assert again[0] is first[0]  # its threads have waited
-    with teams.lend(2), teams.lend(1) as third:
-        assert third[0].threads == 1
+    first = teams.lend(1)
+    assert first[0].threads == 4
+    assert sizes(teams, 1) == [1] and sizes(teams, 3) == [1, 1, 1]
+    teams.take_back(first)
+    again = teams.lend(1)
+    assert again[0] is first[0]  # its threads have waited
+    teams.take_back(again)
+    two = teams.lend(2)
+    assert sizes(teams, 1) == [1]
+    teams.take_back(two)
 
 
-def test_an_error_gives_the_threads_back() -> None:
-    teams = Teams(3)
-    with pytest.raises(RuntimeError, match="broken"), teams.lend(1):
-        raise RuntimeError("broken")
-    assert sizes(teams, 1) == [3]
+def test_an_error_gives_the_threads_back(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator(tiny_model, machine=MachineOptions(threads=3))
+
+    def fails(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Run, "step", fails)
+        translator.translate(["a b"])
+    assert sizes(translator.loaded.teams, 1) == [3]
 
 
 @pytest.fixture
