@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from sharpbeam.api.generation_need import tokens_needed
 from sharpbeam.errors import InputError
 from sharpbeam.types import Floats, TopK
 
@@ -18,6 +16,14 @@ if TYPE_CHECKING:
     from sharpbeam.api.head import Head
 
 CLOSE = 1e-4  # of a logit: what a model may add to the output of its lm_head, or lose of it, by rounding
+MOST = 1024  # tokens of a row: for more the full matrix is as fast
+# Settings of `generate` that read or change the scores of tokens beyond the best, unless they are 0 or empty, or 1.
+_OFF_AT_0 = (
+    "assistant_model constraints custom_generate diversity_penalty dola_layers encoder_no_repeat_ngram_size "
+    "exponential_decay_length_penalty force_words_ids logits_processor no_repeat_ngram_size output_logits "
+    "output_scores penalty_alpha prefix_allowed_tokens_fn prompt_lookup_num_tokens sequence_bias watermarking_config"
+)
+_OFF_AT_1 = ("encoder_repetition_penalty", "guidance_scale", "num_beam_groups", "repetition_penalty")
 
 
 @dataclass
@@ -42,35 +48,28 @@ class AttachedHead:
     def __init__(self, model: Any, layer: torch.nn.Linear, head: Head, added: Floats | None) -> None:
         self.model, self.head, self.stats = model, head, AttachedStats()
         self._layer, self._added, self._k = layer, added, 0
-        self._forward: Callable[[torch.Tensor], torch.Tensor] = layer.forward
-        self._generate: Callable[..., Any] = model.generate
-        self._attached = False
+        self._forward, self._generate = layer.forward, model.generate
         self.attach()
 
     def attach(self) -> None:
         """Put the head in its model again, after `detach()`; nothing is packed anew."""
-        if not self._attached:
-            self._attached = True
-            vars(self._layer)["forward"], vars(self.model)["generate"] = self._score, self._with_head  # not the class's
+        vars(self._layer)["forward"], vars(self.model)["generate"] = self._score, self._with_head  # not the class's
 
     def detach(self) -> None:
         """Give the model its own `lm_head` and `generate` back; a second call does nothing."""
-        if self._attached:
-            self._attached = False
-            del vars(self._layer)["forward"], vars(self.model)["generate"]  # the class's own appear again
+        vars(self._layer).pop("forward", None)  # the class's own appear again
+        vars(self.model).pop("generate", None)
 
     def __enter__(self) -> AttachedHead:
         self.attach()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.detach()
 
     def _with_head(self, *arguments: Any, **options: Any) -> Any:
         need = tokens_needed(self.model.generation_config, arguments, options)
-        self._k = need if need is not None and need < self.head.vocab_size else 0
+        self._k = need if need < self.head.vocab_size else 0
         try:
             return self._generate(*arguments, **options)
         finally:
@@ -88,15 +87,45 @@ class AttachedHead:
             return self._forward(hidden)
         self.stats.head_rows += len(rows)
         vectors = rows.detach().float().numpy()
-        if self._k == 1:  # greedy search, which takes the largest, whatever it is
-            token = self.head.best(vectors)[:, None]
-            best = TopK(np.zeros(token.shape, np.float32), token)
-        else:
+        if self._k > 1:
             best = self.head.topk(vectors, self._k)
+        else:  # greedy search, which takes the largest, whatever it is
+            best = TopK(np.zeros((len(rows), 1), np.float32), self.head.best(vectors)[:, None])
         logits = logits_of(best, self.head.vocab_size)
         if self._added is not None:
             logits -= self._added  # the model adds it again
         return torch.from_numpy(logits).reshape(*hidden.shape[:-1], -1)
+
+
+def tokens_needed(defaults: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> int:
+    """The number k such that the k best tokens of each row decide; 0 if other tokens' scores may.
+
+    `defaults` is the model's `generation_config`, `arguments` and `options` are those of the call to `generate`.
+    Tokens that a call bans outright are added to what it needs.
+    """
+    config = options.get("generation_config", arguments[1] if len(arguments) > 1 else None)
+
+    def value(name: str) -> Any:
+        settings = (options.get(name), getattr(config, name, None), getattr(defaults, name, None))
+        return next((setting for setting in settings if setting is not None), None)
+
+    def count(name: str) -> int:
+        ids = value(name)
+        return len(ids) if hasattr(ids, "__len__") else int(ids is not None)
+
+    changed = any(value(name) not in (None, 1) for name in _OFF_AT_1)
+    if len(arguments) > 2 or changed or any(map(value, _OFF_AT_0.split())):
+        return 0
+    ends, beams = count("eos_token_id"), value("num_beams") or 1
+    need = max(2, 1 + ends) * beams if beams > 1 else 1
+    if value("do_sample"):
+        if not value("top_k"):
+            return 0
+        need = max(need, value("top_k"), ends + 1)
+    if value("min_length") or value("min_new_tokens"):
+        need += ends
+    need += sum(map(count, ("suppress_tokens", "begin_suppress_tokens", "bad_words_ids")))
+    return need if need <= MOST else 0
 
 
 def logits_of(best: TopK, vocab_size: int) -> Floats:
