@@ -40,6 +40,8 @@ class Handle(Future[T]):
         self._complete = text.request is None  # whether all hypotheses are there
         self._answer: Result | None = None
         self._notified = False  # waiters know of the cancellation
+        if self._complete:  # an empty text
+            self._end()
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the answer, at most `timeout` seconds (None: no limit), and return it.

@@ -27,7 +27,6 @@ from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
-from sharpbeam.search.work import Work
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.types import Hypothesis, Prefix, Request
 
@@ -96,15 +95,6 @@ class Session(Generic[T]):
         """Number of requests in flight. With `return_alternatives` each alternative counts."""
         return sum(len(run.requests) for worker in self._workers for run in tuple(worker.runs.values()))
 
-    @property
-    def work(self) -> Work:
-        """Work of the open searches so far; closed ones are counted in `loaded.work`."""
-        total = Work()
-        for worker in self._workers:
-            for run in tuple(worker.runs.values()):
-                total.add(run.search.work)
-        return total
-
     def submit(
         self,
         text: str,
@@ -150,8 +140,6 @@ class Session(Generic[T]):
             handles.append(handle := Handle(self, each, settings.search, priority))
             if each.request is not None:
                 parts.append((handle, each.request, 0))
-            else:  # an empty text
-                handle._end()
         with self._lock:
             if self._closed or self._sealed:
                 raise InputError(f"the session is {'closed' if self._closed else 'sealed'}; it takes no more requests.")
@@ -293,7 +281,10 @@ class Session(Generic[T]):
         self, number: int, workers: int, team: Team, ended: Callable[[], bool]
     ) -> Generator[Handle[T], None, None]:
         """Steps of one of `workers` workers until `ended`; yields handles as they finish."""
-        worker = self._worker(number, workers)
+        with self._lock:
+            self._workers += [Worker() for _ in range(len(self._workers), workers)]
+        worker = self._workers[number]
+        worker.workers = workers
         self._stepping.add(get_ident())
         try:
             while not self._closed:
@@ -314,14 +305,6 @@ class Session(Generic[T]):
         for lane, outcome in worker.step(self._lanes, team, to_end=to_end):
             handles += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
         return handles
-
-    def _worker(self, number: int, workers: int) -> Worker:
-        if number >= len(self._workers):
-            with self._lock:
-                self._workers += [Worker() for _ in range(len(self._workers), workers)]
-        worker = self._workers[number]
-        worker.workers = workers
-        return worker
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""

@@ -120,7 +120,7 @@ def test_a_session_takes_one_step_at_a_time_unless_it_is_sealed(batch) -> None:
                 count += 1
             assert handle.result() == expected[0]
             steps.append(count)
-            assert session.work.steps >= count
+            assert session.loaded.work.steps >= count
     assert steps[0] > steps[1] == 1
 
 
