@@ -23,6 +23,7 @@ from bench.decode.faults import confidence, faults, planted
 from bench.flags import Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
+from bench.harness.testset import spread
 from sharpbeam import Translator
 from sharpbeam.contract.lines import is_plain
 from sharpbeam.report.quality import quality
@@ -121,7 +122,7 @@ def main(
     target: Annotated[str, typer.Option(help="language of the references, which faults are not in")] = "",
 ) -> None:
     """Measure, print and record."""
-    pairs = [line.split("\t") for line in islice(read_lines(text), sentences or None)]
+    pairs = spread([line.split("\t") for line in read_lines(text)], sentences)
     texts, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     more = list(read_lines(lines)) if lines else []
     translator = Translator(model, threads=1)

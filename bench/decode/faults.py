@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpbeam import Translator
-from sharpbeam.contract.confidence import word_confidences
+from sharpbeam.contract.confidence import confidence as word_confidence
+from sharpbeam.contract.confidence import word_log_probs
 from sharpbeam.contract.words import words
 from sharpbeam.decoding.results import EMPTY, Answer, answer_flags
 from sharpbeam.text.spans import find_spans
@@ -23,6 +25,7 @@ SPANS = (
     *("#{1}f{0}{1}", "{{name{0}_{1}}}", "%({0}n{1})s", "${{v{0}_{1}}}", "<{0}{1}/>", "[{0}{1}]", ":icon{0}-{1}:"),
     *("C:\\d{0}\\e{1}.txt", "&#{0}{1};"),
 )
+Judged = NDArray[np.float64]  # [words, 3]: log probability, words of the answer, whether the word is right
 BINS = 10  # of the calibration error, of equal width
 
 
@@ -122,18 +125,28 @@ def faults(translator: Translator, lines: Sequence[Sequence[str]], count: int, t
     }
 
 
-def confidence(translator: Translator, texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """The calibration error of the confidence of words; a word is right if the reference has it, as often."""
-    shares, right = [], []
+def judged(translator: Translator, texts: Sequence[str], references: Sequence[str]) -> Judged:
+    """Log probability of each word of the answers, words of its answer, and whether the reference has it, as often."""
+    rows = list[tuple[float, int, bool]]()
     for one, reference in zip(translator.translate(texts, raw=True, return_scores=True), references, strict=True):
         left = Counter(reference[start:end].casefold() for start, end in words(reference))
-        for word in word_confidences(one.hypotheses[0]):
-            form = one.text[word.start : word.end].casefold()
-            shares.append(word.confidence)
-            right.append(left[form] > 0)
+        own = word_log_probs(one.hypotheses[0])
+        for start, end, log_prob in own:
+            form = one.text[start:end].casefold()
+            rows.append((log_prob, len(own), left[form] > 0))
             left[form] -= 1
-    sure, true = np.array(shares), np.array(right)
+    return np.array(rows)
+
+
+def calibration_error(sure: Judged, right: Judged) -> float:
+    """The mean distance between probabilities and shares of right words, over bins of equal width."""
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    error = sum(abs(float((sure - true)[bins == place].sum())) for place in range(BINS)) / len(sure)
-    figures = {"mean": float(sure.mean()), "right": float(true.mean()), "error": error}
-    return {"words": len(sure), **{name: round(value, 4) for name, value in figures.items()}}
+    return sum(abs(float((sure - right)[bins == place].sum())) for place in range(BINS)) / len(sure)
+
+
+def confidence(translator: Translator, texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """The calibration error of the confidence of words."""
+    rows = judged(translator, texts, references)
+    sure = np.array([word_confidence(log_prob, int(length)) for log_prob, length, _ in rows])
+    figures = {"mean": sure.mean(), "right": rows[:, 2].mean(), "error": calibration_error(sure, rows[:, 2])}
+    return {"words": len(sure), **{name: round(float(value), 4) for name, value in figures.items()}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.pairs import column_pairs
@@ -12,8 +13,7 @@ TEST = "tatoeba/eng-deu.test.tsv.gz"
 MULTI30K = ("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")  # German, English
 NTREX = "ntrex/eng-deu.tsv.gz"
 NEWS_TEST = "newstest/newstest2013.eng-deu.tsv.gz"
-
-
+T = TypeVar("T")
 TestSet = str | tuple[str, str]  # pairs in one file, or a file of sources and one of references
 
 
@@ -35,5 +35,10 @@ def german_english(data: str, sentences: int = 0, name: TestSet = TEST) -> tuple
         pairs = list(column_pairs(test_file(data, name), 1, 0))
     else:
         pairs = list(zip(*(read_lines(test_file(data, one)) for one in name), strict=True))
-    chosen = pairs if not 0 < sentences < len(pairs) else [pairs[i * len(pairs) // sentences] for i in range(sentences)]
+    chosen = spread(pairs, sentences)
     return [source for source, _ in chosen], [reference for _, reference in chosen]
+
+
+def spread(lines: list[T], count: int) -> list[T]:
+    """So many lines (0 = all) at equal distances: neighbors are of one document, and had one translator."""
+    return [lines[index * len(lines) // count] for index in range(count)] if 0 < count < len(lines) else lines

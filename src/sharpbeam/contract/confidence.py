@@ -1,20 +1,22 @@
 """Confidence of words and sentences: the probability that a word of a translation is one of the reference's.
 
 It is a logistic function of the square root of the negative log probability of the word, which is the sum of its
-pieces', and of the logarithm of the number of words: references of long sentences say more in other words. The numbers
-are fitted on Tatoeba and FLORES with Firefox's models; docs/lab/guards.md says how well they hold for other text.
+pieces', of the logarithm of the number of words, and of their product: references of long sentences say more in other
+words, where a sure word is less sure. The numbers are from `python -m bench decode.confidence`; docs/lab/guards.md says
+on which text, and how well they hold for other text and models.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sharpbeam.contract.words import piece_ranges, word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
 
-CERTAIN, SLOPE, LENGTH = 2.698, 2.584, 0.352
+CERTAIN, SLOPE, LENGTH, BOTH = 3.848, 3.477, 0.873, 0.530
 LONGEST = 30  # words of a sentence that count
 UNSURE = 0.35  # confidence below which a word is unsure
 
@@ -31,25 +33,23 @@ class Word:
 
 def confidence(log_prob: float, length: int) -> float:
     """The confidence of a word whose pieces have `log_prob` in total, in a sentence of `length` words."""
-    exponent = SLOPE * math.sqrt(max(0.0, -log_prob)) + LENGTH * math.log(min(max(1, length), LONGEST))
-    return 1.0 / (1.0 + math.exp(exponent - CERTAIN))
+    root, many = math.sqrt(max(0.0, -log_prob)), math.log(min(max(1, length), LONGEST))
+    return 1.0 / (1.0 + math.exp(SLOPE * root + LENGTH * many - BOTH * root * many - CERTAIN))
+
+
+def word_log_probs(answer: Answer) -> list[tuple[int, int, float]]:
+    """The ranges of the words of an answer, without signs, and the log probability of the pieces of each."""
+    ranges = piece_ranges(answer.tokens, answer.text)
+    starts, ends = ([place[side] for place in ranges] for side in (0, 1))
+    own = [(start, end) for start, end in words(answer.text) if answer.text[start].isalnum()]
+    parts = [slice(bisect_right(ends, start), bisect_left(starts, end)) for start, end in own]
+    return [(*word, sum(answer.token_scores[part])) for word, part in zip(own, parts, strict=True)]
 
 
 def word_confidences(answer: Answer) -> list[Word]:
     """The words of an answer, without signs."""
-    text, rated = answer.text, list[Word]()
-    pieces = list(zip(piece_ranges(answer.tokens, text), answer.token_scores, strict=False))
-    own = [word for word in words(text) if text[word[0]].isalnum()]
-    at = 0
-    for start, end in own:
-        while at < len(pieces) and pieces[at][0][1] <= start:
-            at += 1
-        log_prob, piece = 0.0, at
-        while piece < len(pieces) and pieces[piece][0][0] < end:
-            log_prob += pieces[piece][1]
-            piece += 1
-        rated.append(Word(start, end, confidence(log_prob, len(own))))
-    return rated
+    own = word_log_probs(answer)
+    return [Word(start, end, confidence(log_prob, len(own))) for start, end, log_prob in own]
 
 
 def mean_confidence(own: Sequence[Word]) -> float:

@@ -22,10 +22,15 @@ def test_a_word_has_the_probability_of_all_its_pieces() -> None:
     )
     result = word_confidences(words)
     assert [words.text[word.start : word.end] for word in result] == ["Guten", "Tag", "Welt"]
-    # 1 / (1 + exp(2.584 sqrt(0.09) + 0.352 log(3) - 2.698)), and of 0 and 1
-    assert [word.confidence for word in result] == pytest.approx([0.8229, 0.9098, 0.4322], abs=1e-3)
-    assert mean_confidence(word_confidences(words)) == pytest.approx(0.7216, abs=1e-3)
+    # 1 / (1 + exp(3.477 sqrt(0.09) + 0.873 log(3) - 0.53 sqrt(0.09) log(3) - 3.848)), and of 0 and 1
+    assert [word.confidence for word in result] == pytest.approx([0.8829, 0.9473, 0.4985], abs=1e-3)
+    assert mean_confidence(word_confidences(words)) == pytest.approx(0.7762, abs=1e-3)
     assert mean_confidence([]) == 1.0
+
+
+def test_a_less_probable_word_is_less_sure_in_sentences_of_all_lengths() -> None:
+    for length in (1, 5, 30, 200):
+        assert 0.98 > confidence(-0.01, length) > confidence(-0.1, length) > confidence(-3.0, length) > 0.0
 
 
 def test_longer_sentences_are_less_sure_up_to_a_length() -> None:
