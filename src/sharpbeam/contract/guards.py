@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.contract.sentences import Contract, sentence_steps
+from sharpbeam.contract.sentences import Contract, bare, sentence_steps
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
@@ -85,10 +85,10 @@ def coverage(source: str, answer: Answer, source_tokens: Sequence[str]) -> tuple
         owner[start:end] = index
     received = np.array(answer.attention)[: len(answer.tokens), :-1].sum(0)
     for (start, end), share in zip(piece_ranges(source_tokens, source), received, strict=True):
-        inside = owner[start:end]
-        inside = inside[inside >= 0]
-        if len(inside):
-            total[inside[0]] += share
+        own = owner[start:end]
+        own = own[own >= 0]
+        if len(own):
+            total[own[0]] += share
     return places, np.minimum(total, 1.0)
 
 
@@ -117,7 +117,9 @@ def guarded_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps
     Omissions are looked for where the contract changes the options to have attention.
     """
     first = yield from sentence_steps(text, spans, contract)
-    best = Decoded.whole(first, _verdict(first, spans, contract))
+    # Attention that only the user wants shows no omission: an answer is the same without.
+    judged = first if contract.changes.get("return_attention") else replace(first, source_tokens=())
+    best = Decoded.whole(first, check_translation(judged, 0, spans, contract.target))
     flags = best.verdict.flags
     if not flags or (flags == ("cut",) and first.cut) or not contract.again:
         return best
@@ -127,29 +129,16 @@ def guarded_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps
     chosen = min([best, *others], key=lambda one: one.badness)
     if chosen is best:
         return best
-    parts = [(place, _bare(answer, contract)) for place, answer in chosen.parts]
+    parts = [(place, bare(answer, contract)) for place, answer in chosen.parts]
     if len(parts) == 1:
         others_too = (*parts[0][1].hypotheses, *first.hypotheses[1:])
         parts = [(parts[0][0], replace(parts[0][1], hypotheses=others_too))]
     return replace(chosen, parts=tuple(parts), repaired=True)
 
 
-def _verdict(translation: Translation, spans: Sequence[Span], contract: Contract, rank: int = 0) -> Verdict:
-    if not contract.changes.get("return_attention"):  # the user's own shows no omission: an answer is the same without
-        translation = replace(translation, source_tokens=())
-    return check_translation(translation, rank, spans, contract.target)
-
-
-def _bare(translation: Translation, contract: Contract) -> Translation:
-    """The translation without attention that was not asked for."""
-    if contract.attention:
-        return translation
-    answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
-    return replace(translation, hypotheses=answers, source_tokens=())
-
-
-def _inside(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    return [span.moved(-start) for span in spans if start <= span.start and span.end <= end]
+def inside(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """The spans in a range of a text, as those of that part."""
+    return [span.moved(-start) for span in spans if start <= span.start < end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +152,7 @@ class _Attempt:
     def steps(self, text: str, spans: Sequence[Span], contract: Contract) -> Iterator[Steps[Translation]]:
         """Those of each range."""
         changed = replace(contract, changes={**contract.changes, **self.changes})
-        return (sentence_steps(text[start:end], _inside(spans, start, end), changed) for start, end in self.ranges)
+        return (sentence_steps(text[start:end], inside(spans, start, end), changed) for start, end in self.ranges)
 
 
 def _attempts(source: str, spans: Sequence[Span], verdict: Verdict, contract: Contract) -> Iterator[_Attempt]:
@@ -192,7 +181,7 @@ def _candidates(
     """The answers of an attempt: each hypothesis of one that was decoded as a whole."""
     if len(answers) > 1:
         parts = zip(answers, way.ranges, strict=True)
-        verdicts = [check_translation(each, 0, _inside(spans, *place), contract.target) for each, place in parts]
+        verdicts = [check_translation(each, 0, inside(spans, *place), contract.target) for each, place in parts]
         flags: dict[Flag, None] = {flag: None for verdict in verdicts for flag in verdict.flags}
         worst = Verdict(tuple(flags), max(verdict.missing for verdict in verdicts))
         return [Decoded(tuple(zip(way.ranges, answers, strict=True)), worst, sentences=way.sentences)]

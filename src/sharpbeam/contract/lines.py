@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sharpbeam.contract.answers import Change, Piece, changed_text, joined
-from sharpbeam.contract.guards import guarded_steps
+from sharpbeam.contract.guards import guarded_steps, inside
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
@@ -46,10 +46,7 @@ def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     spans = yield from together([_message_steps(span, contract) for span in spans])
     if len(ranges) == 1 and not spans:  # as plain lines, which are what `raw` makes of them
         contract = replace(contract, again=False)
-    steps = []
-    for start, end in ranges:
-        own = [span.moved(-start) for span in spans if start <= span.start < end]
-        steps.append(guarded_steps(text[start:end], own, contract))
+    steps = [guarded_steps(text[start:end], inside(spans, start, end), contract) for start, end in ranges]
     if not ranges:
         return Translation(text, (replace(EMPTY, text=text),), sentence_flags=())
     sentences = zip(ranges, (yield from together(steps)), strict=True)
@@ -88,9 +85,9 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
             at = bullet.end()
         for first, last in split_sentences(hidden[at : line.end()], language):
             for start, end in cut_sentence(hidden, at + first, at + last):
-                inside = _peeled(hidden, start, end, ends)
-                if any(map(str.isalpha, blank[slice(*inside)])):
-                    yield inside
+                part = _peeled(hidden, start, end, ends)
+                if any(map(str.isalpha, blank[slice(*part)])):
+                    yield part
 
 
 def _peeled(text: str, start: int, end: int, ends: list[tuple[int, int]]) -> tuple[int, int]:

@@ -64,10 +64,16 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     flags |= dict.fromkeys(answer_flags(text, answers[0], spans, answer.truncated, contract.target))
     if not kept(text, without.text, spans):
         flags["span"] = None
-    if case and not contract.attention:
-        answers = tuple(replace(each, attention=None) for each in answers)
-        answer = replace(answer, source_tokens=())
-    return replace(answer, source=text, hypotheses=answers, sentence_flags=tuple(flags))
+    answer = replace(answer, source=text, hypotheses=answers, sentence_flags=tuple(flags))
+    return bare(answer, contract) if case else answer
+
+
+def bare(translation: Translation, contract: Contract) -> Translation:
+    """The translation without attention that was not asked for."""
+    if contract.attention:
+        return translation
+    answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
+    return replace(translation, hypotheses=answers, source_tokens=())
 
 
 def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes: dict[str, Any]) -> Steps[Translation]:

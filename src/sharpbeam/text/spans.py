@@ -205,8 +205,7 @@ def _merged(text: str, spans: Sequence[Span]) -> list[Span]:
 def covered(text: str, spans: Iterable[Span]) -> str:
     """The text with a word of the same length in the place of each span."""
     for span in spans:
-        word = "X" + "x" * (span.end - span.start - 1)
-        text = text[: span.start] + word + text[span.end :]
+        text = f"{text[: span.start]}X{'x' * (span.end - span.start - 1)}{text[span.end :]}"
     return text
 
 
