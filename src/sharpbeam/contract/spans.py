@@ -73,7 +73,7 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     if not others:
         return replace(with_names, sentence_flags=flags)
     without = _filled(text, others[0], spans, names, guide)
-    surer = len(bare_text.split()) < FEW_WORDS or any(_glued(text, span) for span in spans)
+    surer = len(bare_text.split()) < FEW_WORDS or any(any(_glued(text, span)) for span in spans)
     surer = surer or _sureness(masked) > _sureness(others[0]) + SURER
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
     best = second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
@@ -114,9 +114,9 @@ def _copied(text: str, names: Sequence[str]) -> bool:
     return all(len(_places(text, name)) == 1 for name in names)
 
 
-def _glued(text: str, span: Span) -> bool:
-    """Whether a letter or digit is next to the span: without the span it is another word."""
-    return text[max(0, span.start - 1) : span.start].isalnum() or text[span.end : span.end + 1].isalnum()
+def _glued(text: str, span: Span) -> tuple[bool, bool]:
+    """Whether a letter or digit is right before the span, and after it: without the span it is another word."""
+    return text[max(0, span.start - 1) : span.start].isalnum(), text[span.end : span.end + 1].isalnum()
 
 
 def _places(text: str, name: str) -> list[tuple[int, int]]:
@@ -190,8 +190,7 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     """A span after the word that `place` is in or at the end of, with a space where the source has one."""
     while 0 < place < len(text) and not (text[place].isspace() or text[place] in _SIGNS or spaceless(text[place])):
         place += 1
-    left = source[max(0, span.start - 1) : span.start].isalnum()
-    right = source[span.end : span.end + 1].isalnum()
+    left, right = _glued(source, span)
     space, end = "" if left or not place else " ", place
     if right and text[place : place + 1].isspace():
         end += 1
@@ -200,16 +199,21 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
 
 def _guided(guide: str, text: str, names: Sequence[str]) -> Where:
     """Places in a text of what has names in `guide`, a similar one, and short words before them that the text lacks."""
-    left, right = words(guide), words(text)
+    spots = [_places(guide, name)[0] for name in names]
+    left = [word for word in words(guide) if not any(start < word[1] and word[0] < end for start, end in spots)]
+    right = words(text)
     ours, theirs = ([whole[start:end] for start, end in own] for whole, own in ((guide, left), (text, right)))
     codes = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
 
     def place(number: int) -> tuple[int, str]:
-        ((begins, _),) = _places(guide, names[number])
-        word = min(sum(end <= begins for _, end in left), len(left) - 1)
-        kind, first, last, begin, end = next(code for code in codes if code[1] <= word < code[2])
-        before = begin + int((word - first) / (last - first) * (end - begin) + 0.5)
+        word = sum(end <= spots[number][0] for _, end in left)
+        own = (code for code in codes if code[1] < word <= code[2])
+        kind, first, last, begin, end = next(own, ("equal", 0, 1, 0, 1))
+        before = begin + round((word - first) / (last - first) * (end - begin))
         lacking = ours[first:word] if kind == "delete" else []
+        for twice in (code[2] - word for code in codes if code[:2] == ("delete", word)):  # "of X1 of", which is "of"
+            if ours[word - twice : word] == ours[word : word + twice] and ours[word].isalpha():
+                before, lacking = before - twice, ours[word - twice : word]
         short = len(lacking) <= MOST_GOVERNING and all(len(each) < LONG and each.islower() for each in lacking)
         return right[before - 1][1] if before else 0, "".join(f" {each}" for each in lacking if short)
 

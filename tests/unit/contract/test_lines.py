@@ -235,3 +235,26 @@ def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
 
     assert line("Read on x.com in the old house", decode) == out
     assert line("Read the x.com in the old house", decode) == "Leia x.com na casa"
+
+
+@pytest.mark.parametrize(
+    ("masked", "out"),
+    [
+        ("Ele quando andando X1 mais a oeste", "Ele ao andar x.com mais para o oeste"),  # after words that differ
+        ("Ele ao andar de X1 de mais", "Ele ao andar x.com mais para o oeste"),
+        ("X1 anda", "x.com Ele ao andar mais para o oeste"),
+        ("Ele ao X1, andar mais para o oeste", "Ele ao x.com andar mais para o oeste"),
+    ],
+)
+def test_a_span_is_where_the_other_answer_has_its_stand_in(masked: str, out: str) -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, masked if "X1" in source else "Ele ao andar mais para o oeste")
+
+    assert line("He walked the x.com further west", decode) == out
+
+
+def test_a_place_after_a_word_that_is_there_twice_is_before_it() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, "chances de X1 de mudar" if "X1" in source else "chances de mudar")
+
+    assert line("chances x.com of moving", decode) == "chances x.com de mudar"
