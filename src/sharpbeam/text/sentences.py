@@ -17,6 +17,7 @@ _CODES = (
 )
 SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 
+_UNQUOTED = str.maketrans(dict.fromkeys('"“”„«»', " "))
 WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
 
@@ -41,18 +42,21 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
     white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
     """
     split = partial(_splitter(), short_code(language) or "en")
-    found, at = list[tuple[int, int]](), 0
+    found, at, begin = list[tuple[int, int]](), 0, 0
     while at < len(text):
         window = text[at : at + WINDOW]
-        pieces = list(split(window))
+        pieces = list(split(window.translate(_UNQUOTED)))  # which would leave what is in quotes as it is
         if sum(map(len, pieces)) != len(window):  # the splitter changed the text, so its lengths mean nothing
             pieces = [window]
         if at + len(window) < len(text):  # the last one may continue
             pieces = pieces[:-1] or [window[: window.rfind(" ") + 1] or window]
         for piece in pieces:
-            inside = piece.strip()
-            if inside:
-                start = at + len(piece) - len(piece.lstrip())
+            at = end = at + len(piece)
+            while begin + 1 < end < len(text) and ord(text[end - 1]) in _UNQUOTED and text[end - 2].isspace():
+                end -= 1  # the next one begins with a quote
+            inside = text[begin:end].strip()
+            if inside and not (text[end : end + 1].islower() and ord(inside[-1]) in _UNQUOTED):  # "Why?" she asked.
+                start = end - len(text[begin:end].lstrip())
                 found.append((start, start + len(inside)))
-            at += len(piece)
+                begin = end
     return found

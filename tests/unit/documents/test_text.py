@@ -32,6 +32,20 @@ def test_sentences_are_split_and_nothing_but_space_is_between() -> None:
     assert split_sentences("  ") == []
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ['"Is it you?" she asked.', "He left."],
+        ['He said: "I go.', "You stay.", 'We see."', "Then he left."],
+        ["He explains.", '"No more.', 'None."', "So far."],
+        ["“No one.”", '“You.” was all. "'],
+    ],
+)
+def test_sentences_in_quotes_are_split(sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in split_sentences(text, "en")] == sentences
+
+
 def test_line_ends_and_white_space_stay() -> None:
     text = "\n  one two. three four.\r\n\r\n12\n\tfive six"
     out = run(document_steps(read_document(text, "text"), DocumentOptions()), reverse).content
