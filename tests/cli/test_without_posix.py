@@ -75,16 +75,14 @@ for text in ("one", "two"):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["card", "facts", "file", "model"]
 
 
-def test_one_process_serves() -> None:
+def test_a_server_answers() -> None:
     pytest.importorskip("fastapi")
     run("""
 import fastapi.testclient, uvicorn, prometheus_client  # before the imitation ends imports of POSIX modules
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.app import create_app
-from sharpbeam.server.processes import processes_for
 from sharpbeam.server.run import listen
-assert processes_for(ServerOptions(), MachineOptions(), 0) == 1
 listen("127.0.0.1", 0).close()
 with fastapi.testclient.TestClient(create_app(["de-en"], ServerOptions(), MachineOptions())) as client:
     answer = client.post("/translate", json={"q": "Guten Morgen.", "source": "de", "target": "en"})

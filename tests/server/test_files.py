@@ -16,9 +16,8 @@ pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
 if sys.platform == "win32":
     pytest.skip("folders are not locked on Windows", allow_module_level=True)
 
-from sharpbeam.server.files import LEAST, LIFETIME, SPACE, Files
-from sharpbeam.server.folder import PREFIX, temporary_folder
 from sharpbeam.server.refusals import Refused
+from sharpbeam.server.store import LEAST, LIFETIME, PREFIX, SPACE, Files, temporary_folder
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def kept(files: Files, names: list[str]) -> int:
     count = 0
     for name in names:
         try:
-            files.path(name)
+            files.get(name)
         except Refused:
             continue
         count += 1
@@ -40,30 +39,31 @@ def kept(files: Files, names: list[str]) -> int:
 
 
 def test_files_of_a_client_that_takes_most_leave_first(place: Path) -> None:
-    files = Files(LEAST, place / "files")
-    mine = files.put(b"mine", ".txt", "me")
-    many = [files.put(b"x", ".txt", "greedy") for _ in range(5 * SPACE)]
-    assert files.path(mine).read_bytes() == b"mine"
+    files = Files(LEAST, place)
+    mine = files.write(b"mine", ".txt", "me")
+    many = [files.write(b"x", ".txt", "greedy") for _ in range(5 * SPACE)]
+    assert files.get(mine).value.read_bytes() == b"mine"
     assert kept(files, many) == SPACE - 1 and kept(files, many[-SPACE + 1 :]) == SPACE - 1
-    large = [files.put(bytes(LEAST * 4), ".txt", "large") for _ in range(3)]
+    large = [files.write(bytes(LEAST * 4), ".txt", "large") for _ in range(3)]
     assert kept(files, [mine, *many, *large]) < SPACE
     assert sum(path.stat().st_size for path in place.rglob("*.txt")) <= SPACE * LEAST
 
 
-def test_files_are_forgotten_after_a_while(place: Path) -> None:
-    files = Files(LEAST, place / "files")
-    old = files.put(b"old", ".txt", "me")
-    os.utime(files.path(old), (0, time.time() - LIFETIME - 1))
+def test_files_are_forgotten_after_a_while(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, now = Files(LEAST, place), time.time()
+    old = files.write(b"old", ".txt", "me")
+    assert files.get(old).value.read_bytes() == b"old"
+    monkeypatch.setattr(time, "time", lambda: now + LIFETIME + 1)
     with pytest.raises(Refused):
-        files.path(old)
-    files.put(b"new", ".txt", "me")
-    assert len(list(place.rglob("*.txt"))) == 1
+        files.get(old)
+    files.write(b"new", ".txt", "me")
+    assert [path.read_bytes() for path in place.rglob("*.txt")] == [b"new"]
 
 
 def test_folders_of_killed_servers_are_deleted_and_no_others(place: Path) -> None:
     program = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
-        "from sharpbeam.server.folder import temporary_folder\n"
+        "from sharpbeam.server.store import temporary_folder\n"
         "with temporary_folder() as folder: (folder / 'secret').write_text('x'); print(folder, flush=True); input()"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from server.conftest import wait_for
 
 for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
     pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
@@ -84,6 +86,7 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         (["xx-yy={model}", "--port", "70000"], "port is 70000; it must be between 0 and 65535"),
         (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),
         (["xx-yy={model}", "--host", "not an address"], "cannot listen on not an address port 5000"),
+        (["xx-yy={model}", "--processes", "2"], "No such option: --processes; start several servers"),
         ([], "Missing argument 'MODEL...'"),
     ],
 )
@@ -109,3 +112,62 @@ def test_ctrl_c_ends_without_a_traceback(tiny_model: Path, wait: float) -> None:
         assert process.wait(60) == 130
     finally:
         process.kill()
+
+
+def begin_request(url: str) -> socket.socket:
+    """A connection with a request in flight, which waits for its body of two bytes."""
+    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 60)
+    fields = "Host: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
+    connection.sendall(f"POST /translate HTTP/1.1\r\n{fields}\r\n\r\n".encode())
+    assert connection.recv(1000).startswith(b"HTTP/1.1 100")
+    return connection
+
+
+def refuses(url: str) -> bool:
+    """Whether nothing listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 60).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("again", "status"), [(False, 0), (True, 128 + signal.SIGTERM)])
+def test_after_sigterm_connections_are_refused_and_one_in_flight_is_answered_unless_a_second_comes(
+    tiny_model: Path, again: bool, status: int
+) -> None:
+    process, url = start(f"xx-yy={tiny_model}", "--drain", "60", "--body-timeout", "60")
+    try:
+        connection = begin_request(url)
+        process.send_signal(signal.SIGTERM)
+        wait_for(lambda: refuses(url))
+        assert process.poll() is None
+        if again:
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+        else:
+            connection.sendall(b"{}")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+        connection.close()
+        assert process.wait(60) == status
+        assert not again or time.monotonic() - began < 20
+    finally:
+        process.kill()
+
+
+def test_warnings_are_logged_as_json_without_the_text_of_clients(tiny_model: Path) -> None:
+    import httpx
+
+    process, url = start(f"xx-yy={tiny_model}", "--max-input-length", "8")
+    try:
+        fields = {"q": " ".join(["balo"] * 40), "source": "xx", "target": "yy", "glossary": {"balo": "\u79d8\u5bc6"}}
+        assert httpx.post(f"{url}/translate", json=fields, timeout=60).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+    messages = [line["message"] for line in lines if line["event"] == "log"]
+    assert any("all after the first" in message for message in messages)
+    assert any(message.startswith("the vocabulary cannot write '...'") for message in messages)

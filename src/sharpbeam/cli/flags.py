@@ -18,6 +18,9 @@ from sharpbeam.errors import OptionError, nearest
 from sharpbeam.options.schema import checked, listed, option
 
 _KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), str: ("TEXT", ""), bool: ("", "")}
+_REPLACED = {  # flags of older versions: what to do now
+    "--processes": "start several servers, each with its --port, and a proxy (docs/guides/serving.md)",
+}
 
 
 def flag(default: Any, text: str, *, short: str = "", metavar: str = "", **facts: Any) -> Any:
@@ -161,6 +164,8 @@ def _place(flags: Sequence[Flag], words: list[str], values: dict[str, Any], verb
 def _unknown(name: str, flags: Sequence[Flag]) -> str:
     """The message for a flag that there is not: older versions and other programs have names of their own."""
     plain = name.lstrip("-").replace("-", "_")
+    if name in _REPLACED:
+        return f"No such option: {name}; {_REPLACED[name]}"
     for one in flags:
         if plain in one.facts.metadata["other_names"]:
             return f"No such option: {name}; here it is called --{one.spelling}"

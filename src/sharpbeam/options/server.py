@@ -16,12 +16,6 @@ class ServerOptions(Schema):
 
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
-    processes: int = option(
-        0,
-        "processes on the same port; 0 = one per thread (at most 8) if the models are small, otherwise one",
-        ge=0,
-        le=256,
-    )
     api_keys: str = option("", "file of accepted API keys, one a line, plain or as sha256:HEX; empty: no key needed")
     guards: bool = option(
         True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,22 +13,17 @@ from starlette.exceptions import HTTPException
 
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
-from sharpbeam.server.admission import Admission
 from sharpbeam.server.boundary import Boundary, refused
 from sharpbeam.server.catalog import Catalog
-from sharpbeam.server.documents import Documents
-from sharpbeam.server.endpoint import Gate
-from sharpbeam.server.files import Files
-from sharpbeam.server.folder import Share, temporary_folder
-from sharpbeam.server.glossaries import Glossaries
-from sharpbeam.server.keys import Keys
-from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.gate import Gate
 from sharpbeam.server.pool import Pool
 from sharpbeam.server.protocols import deepl, deepl_documents, deepl_glossaries, libretranslate
 from sharpbeam.server.protocols import files as file_protocol
 from sharpbeam.server.protocols import page as pages
+from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
+from sharpbeam.server.store import Files, temporary_folder
 from sharpbeam.version import program_version
 
 if TYPE_CHECKING:
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
-REFRESH = 0.1  # seconds between two looks at what other processes report for this one
 OFTEN = ("/translate", "/v2/translate")  # endpoints that take a request and nothing else
 
 
@@ -45,35 +38,23 @@ def create_app(
     models: Sequence[str],
     options: ServerOptions | None = None,
     machine: MachineOptions | None = None,
-    share: Share | None = None,
     **defaults: Unpack[DecodeKeywords],
 ) -> Boundary:
     """An ASGI application that serves `models`, named as on the command line.
 
-    `defaults` are options of decoding, as of `Translator`; `share` is for one of several processes. Raises ModelError
-    for what is no model, OptionError for a model without a known direction.
+    `defaults` are options of decoding, as of `Translator`. Raises ModelError for what is no model, OptionError for a
+    model without a known direction.
     """
     options = options or ServerOptions()
-    catalog = Catalog(models, options.pivot)
-    admission, pool = Admission(options.queue_limit, share), Pool(machine, defaults)
-    metrics = Metrics(list(catalog.entries), pool.engines, admission, share)
-    service = Service(catalog, pool, options, metrics, admission)
-    gate = Gate(service, Keys(options.api_keys))
-    end = ExitStack()
-    folder = share.folder if share else end.enter_context(temporary_folder())
-    files, states = Files(options.file_limit, folder / "files"), Files(options.file_limit, folder / "states")
-    glossaries = Glossaries(service.catalog, folder / "glossaries")
-    documents = Documents(service, files, states)
+    service = Service(Catalog(models, options.pivot), Pool(machine, defaults), options)
+    gate, end = Gate(service), ExitStack()
+    files, glossaries = Files(options.file_limit, end.enter_context(temporary_folder())), Glossaries(service.catalog)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        refresh = asyncio.create_task(_refresh(metrics)) if share else None
-        await pool.take([next(iter(catalog.entries))])  # the first request finds it loaded
+        await service.pool.take([next(iter(service.catalog.entries))])  # the first request finds it loaded
         yield
-        if refresh:
-            refresh.cancel()
         await service.close()
-        await pool.close()
         end.close()
 
     app = FastAPI(
@@ -85,20 +66,14 @@ def create_app(
         file_protocol.router(gate, files),
         deepl.router(gate, glossaries),
         deepl_glossaries.router(gate, glossaries),
-        deepl_documents.router(gate, glossaries, documents),
+        deepl_documents.router(gate, glossaries, files),
         pages.router(gate),
     ]
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     direct = {route.path: route.endpoint for route in routes if route.path in OFTEN}
-    return Boundary(app, metrics, options.cors_origin, direct)
-
-
-async def _refresh(metrics: Metrics) -> None:
-    while True:
-        metrics.refresh()
-        await asyncio.sleep(REFRESH)
+    return Boundary(app, service.metrics, options.cors_origin, direct)
 
 
 async def _refused(request: Request, error: Any) -> Response:

@@ -25,7 +25,6 @@ class Entry:
     name: str  # without its direction
     pairs: frozenset[tuple[str, str]]  # of languages, source and target
     multilingual: bool  # whether requests must name the languages
-    size: int  # bytes of its files
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,10 @@ def _entry(argument: str) -> Entry:
     direction, equals, name = argument.partition("=")
     if not equals or Path(argument).exists():
         direction, name = argument, argument
-    folders = find_models(name)
-    size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-    tags = LanguageTags.of(read_facts(folders[0]).config)
+    tags = LanguageTags.of(read_facts(find_models(name)[0]).config)
     if tags.tokens:
         pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}
-        return Entry(name, frozenset(pairs), True, size)
+        return Entry(name, frozenset(pairs), True)
     match = DIRECTION.fullmatch(direction)
     if match is None:
         raise OptionError(
@@ -113,4 +110,4 @@ def _entry(argument: str) -> Entry:
             f"for example de-en={name}"
         )
     source, target = [code for code in match.groups() if code]
-    return Entry(name, frozenset({(source, target)}), False, size)
+    return Entry(name, frozenset({(source, target)}), False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from sharpbeam.server.admission import Admission
-from sharpbeam.server.folder import Share
 
 if TYPE_CHECKING:
     from sharpbeam.server.pool import Engine
@@ -18,19 +17,12 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 
 
 class Metrics:
-    """The counters of one server, of whose processes each says what all have counted."""
+    """The counters of one server."""
 
-    def __init__(
-        self, models: Sequence[str], engines: dict[str, Engine], admission: Admission, share: Share | None = None
-    ) -> None:
+    def __init__(self, models: Collection[str], engines: Mapping[str, Engine], admission: Admission) -> None:
         """`models` are all that may ever be in memory, `engines` those that are now, by name."""
-        self._models, self._engines, self._admission = models, engines, admission
+        self._registry = own = CollectorRegistry()
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        # Those of several processes are in files of prometheus_client, which outlive a process.
-        own = None if share else CollectorRegistry()
-        self._registry = own or CollectorRegistry()
-        if share:
-            MultiProcessCollector(self._registry, str(share.folder))  # type: ignore[no-untyped-call]
         self._requests = Counter("sharpbeam_requests", "Requests.", ("endpoint", "status"), registry=own)
         self._seconds = Histogram(
             "sharpbeam_request_seconds", "Time from the head of a request to the end of its answer.", ("endpoint",),
@@ -38,15 +30,17 @@ class Metrics:
         )  # fmt: skip
         self.characters = Counter("sharpbeam_characters", "Characters of texts.", registry=own)
         self.sentences = Counter("sharpbeam_sentences", "Sentences that were translated.", registry=own)
-        self._pending, self._loaded, self._waiting, self._live = (
-            Gauge(f"sharpbeam_{name}", text, labels, registry=own, multiprocess_mode="livesum")
-            for name, text, labels in (
-                ("pending_sentences", "Accepted sentences without an answer.", ()),
-                ("models", "Models in memory, in all processes.", ()),
-                ("waiting_sentences", "Sentences that wait to enter.", ("model",)),
-                ("live_sentences", "Sentences that are decoded now.", ("model",)),
-            )
-        )
+        pending = Gauge("sharpbeam_pending_sentences", "Accepted sentences without an answer.", registry=own)
+        pending.set_function(lambda: admission.pending)
+        Gauge("sharpbeam_models", "Models in memory.", registry=own).set_function(lambda: len(engines))
+
+        def count(state: str, model: str) -> int:
+            return getattr(engines[model].session, state) if model in engines else 0
+
+        for state, text in (("waiting", "Sentences that wait to enter."), ("live", "Sentences that are decoded now.")):
+            gauge = Gauge(f"sharpbeam_{state}_sentences", text, ("model",), registry=own)
+            for model in models:
+                gauge.labels(model).set_function(partial(count, state, model))
 
     @property
     def character_count(self) -> int:
@@ -64,14 +58,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics."""
-        self.refresh()
         return generate_latest(self._registry)
-
-    def refresh(self) -> None:
-        """Set the gauges of this process, for itself and the others."""
-        self._pending.set(self._admission.pending)
-        self._loaded.set(len(self._engines))
-        for model in self._models:
-            engine = self._engines.get(model)
-            self._waiting.labels(model).set(engine.session.waiting if engine else 0)
-            self._live.labels(model).set(engine.session.live if engine else 0)

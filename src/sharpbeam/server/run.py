@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import faulthandler
 import json
 import logging
@@ -29,13 +28,10 @@ LOGS = {"sharpbeam.server": logging.INFO} | dict.fromkeys(("sharpbeam", "uvicorn
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
 
-def run(
-    app: Any, options: ServerOptions, listener: socket.socket, ready: Callable[[str], None], parent: int | None = None
-) -> None:
+def run(app: Any, options: ServerOptions, listener: socket.socket, ready: Callable[[str], None]) -> None:
     """Serve `app` until SIGTERM or SIGINT; calls `ready` with the URL as soon as requests are answered.
 
-    One of several processes heeds SIGTERM only, and ends at once when `parent` can be read: that one is gone;
-    otherwise a second signal ends it at once. What is stuck LAST seconds after the drain ends with the process.
+    A second signal ends it at once. What is stuck LAST seconds after the drain ends with the process.
     """
     _allow_files(options.max_connections)
     _log_lines()
@@ -44,14 +40,10 @@ def run(
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)  # from here on a signal is an orderly end
-            if parent is not None:
-                asyncio.get_running_loop().add_reader(parent, os._exit, 1)
             if self.started:
                 ready(url_of(listener))
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if parent is not None and (sig != signal.SIGTERM or self.should_exit):
-                return
             if self.should_exit:
                 os._exit(128 + sig)
             faulthandler.dump_traceback_later(options.drain + LAST, exit=True, file=2)  # needs no interpreter
@@ -63,7 +55,7 @@ def run(
     def after(sig: int, frame: FrameType | None) -> None:
         """Heed signals after the last answer: uvicorn raises a SIGTERM that was obeyed again, which is no failure."""
         nonlocal obeyed
-        if obeyed and parent is None:
+        if obeyed:
             os._exit(128 + sig)
         obeyed = True
 

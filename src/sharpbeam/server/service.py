@@ -23,7 +23,7 @@ from sharpbeam.server.workers import Workers
 from sharpbeam.text.glossary import Glossary
 
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
-SMALL_WORKERS, LARGE_WORKERS = 4, 4  # of a server, for documents of at most SMALL and for larger ones
+SMALL_WORKERS, LARGE_WORKERS = 4, 2  # of a server, for documents of at most SMALL and for larger ones
 SMALL = 100_000  # characters or bytes of a document
 Steps = AbstractAsyncContextManager[Advance]
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
@@ -56,19 +56,18 @@ class TranslatedText:
 class Service:
     """Everything that the endpoints share: models, limits, counts."""
 
-    def __init__(
-        self, catalog: Catalog, pool: Pool, options: ServerOptions, metrics: Metrics, admission: Admission
-    ) -> None:
-        self.catalog, self.pool, self.options, self.metrics = catalog, pool, options, metrics
-        self.admission = admission
+    def __init__(self, catalog: Catalog, pool: Pool, options: ServerOptions) -> None:
+        self.catalog, self.pool, self.options = catalog, pool, options
+        self.admission = Admission(options.queue_limit)
+        self.metrics = Metrics(catalog.entries, pool.engines, self.admission)
         self.documents = DocumentOptions(guards=options.guards, at_once=AT_ONCE)
-        self._small = Workers(-(-SMALL_WORKERS // admission.processes))
-        self._large = Workers(-(-LARGE_WORKERS // admission.processes))
+        self._small, self._large = Workers(SMALL_WORKERS), Workers(LARGE_WORKERS)
 
     async def close(self) -> None:
-        """End the workers."""
+        """End the workers and the models."""
         await self._small.close()
         await self._large.close()
+        await self.pool.close()
 
     def check(self, query: Query) -> None:
         """Raise Refused where the request is larger than the limits."""

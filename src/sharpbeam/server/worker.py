@@ -27,7 +27,7 @@ from sharpbeam.server.task import Answers, Task, advance
 MEMORY = 2**30  # bytes that a worker may have
 OOM_SCORE = 500  # of 1000: where memory is short the system ends workers before servers
 FULL = 3  # status of a worker that has no memory left
-PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2): a signal when the thread that started this process ends
 HEAD, REPLY = struct.Struct("!Q"), struct.Struct("!QQ")  # sizes: of a message; of a reply and of the content in it
 
 try:
@@ -87,15 +87,10 @@ def _restrict() -> None:
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    end_with_parent()
-    with suppress(OSError):  # not on Linux
-        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
-
-
-def end_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
+    with suppress(OSError):  # not on Linux
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
 
 
 def _allow(task: Task) -> None:

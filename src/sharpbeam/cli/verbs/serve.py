@@ -36,10 +36,11 @@ def serve(
     * `sharpbeam serve de-en en-fr=models/enfr --host 0.0.0.0 --api-keys keys.txt`
     """
     with needs_extra("sharpbeam serve", "server"):
-        from sharpbeam.server import processes
+        from sharpbeam.server.app import create_app
+        from sharpbeam.server.run import listen, run
 
-        processes.serve(models, server, machine, options, lambda url: _say(models, url))
+    def say(url: str) -> None:
+        print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr, flush=True)
 
-
-def _say(models: list[str], url: str) -> None:
-    print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr, flush=True)
+    app = create_app(models, server, machine, **options)
+    run(app, server, listen(server.host, server.port), say)

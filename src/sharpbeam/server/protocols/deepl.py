@@ -11,10 +11,10 @@ from pydantic import Field
 
 from sharpbeam.documents import TagOptions
 from sharpbeam.server.bodies import JsonAnswer
-from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.fields import RequestFields, Texts, texts_of
-from sharpbeam.server.glossaries import Glossaries
+from sharpbeam.server.gate import Gate
 from sharpbeam.server.languages import name_of
+from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.server.service import Query
 

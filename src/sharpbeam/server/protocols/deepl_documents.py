@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import json
+import logging
+import secrets
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from sharpbeam.server.documents import Documents
-from sharpbeam.server.endpoint import Gate
+from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.fields import RequestFields
-from sharpbeam.server.glossaries import Glossaries
+from sharpbeam.server.gate import Gate
+from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.protocols.files import UploadFields, download, read_upload
+from sharpbeam.server.refusals import Refused, places
+from sharpbeam.server.store import Files, Store
 
+MOST = 2500  # documents whose state is known
 Id = Annotated[str, Path(description="document_id, as the upload returned it")]
+
+log = logging.getLogger("sharpbeam.server")
 
 
 class DocumentFields(UploadFields):
@@ -31,29 +42,65 @@ class KeyFields(RequestFields):
     document_key: str = Field(description="as the upload returned it")
 
 
-def router(gate: Gate, glossaries: Glossaries, documents: Documents) -> APIRouter:
+@dataclass(frozen=True)
+class Document:
+    """A document that is translated while its client asks from time to time how far it is."""
+
+    key: str
+    work: asyncio.Task[str]  # to the name of its translation; raises Refused
+
+
+def router(gate: Gate, glossaries: Glossaries, files: Files) -> APIRouter:
     """The endpoints."""
-    routes, catalog = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service.catalog
+    routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
+    documents = Store[Document]("document", MOST)
 
     @routes.post("/document", openapi_extra=DocumentFields.upload_description("Upload a document to translate"))
     async def upload(request: Request) -> dict[str, str]:
         fields, content, suffix, format = await read_upload(gate, request, DocumentFields)
-        source, target = fields.source_lang, catalog.code_of(fields.target_lang)
+        source, target = fields.source_lang, service.catalog.code_of(fields.target_lang)
         if source != "auto":
-            catalog.route(catalog.code_of(source), target)
+            service.catalog.route(service.catalog.code_of(source), target)
         client = gate.client(request)
         terms = glossaries.glossary(client, fields.glossary_id, source, target)
-        document, key = documents.begin(client, content, format, suffix, (source, target), terms)
-        return {"document_id": document, "document_key": key}
+
+        async def work() -> str:
+            try:
+                with Deadline(service.options.file_timeout):
+                    translation = await service.translate_file(content, format, source, target, terms)
+                    return files.write(translation, suffix, client)
+            except Refused:
+                raise
+            except Exception as error:
+                log.error("%s", json.dumps({"event": "fault", **places(error)}))
+                raise Refused(500, "internal error") from None
+            raise Refused(503, "it took too long")
+
+        document = Document(secrets.token_urlsafe(24), asyncio.create_task(work()))
+        document.work.add_done_callback(lambda work: work.cancelled() or work.exception())  # no client may ask
+        return {"document_id": documents.put(client, document), "document_key": document.key}
+
+    async def work_of(request: Request, id: str) -> asyncio.Task[str]:
+        key = KeyFields.of(await gate.fields(request)).document_key
+        document = documents.get(id).value
+        if not hmac.compare_digest(document.key.encode(), key.encode()):
+            raise Refused(404, "there is no such document, or no longer")
+        return document.work
 
     @routes.post("/document/{id}", openapi_extra=KeyFields.description("The state of a document"))
     async def state(request: Request, id: Id) -> dict[str, Any]:
-        facts = documents.state(id, KeyFields.of(await gate.fields(request)).document_key)
-        error = {"error_message": facts["message"]} if facts["status"] == "error" else {}
-        return {"document_id": id, "status": facts["status"], **error}
+        work = await work_of(request, id)
+        if not work.done():
+            return {"document_id": id, "status": "translating"}
+        if error := work.exception():
+            return {"document_id": id, "status": "error", "error_message": str(error)}
+        return {"document_id": id, "status": "done"}
 
     @routes.post("/document/{id}/result", openapi_extra=KeyFields.description("The translation of a document"))
     async def result(request: Request, id: Id) -> Response:
-        return download(documents.result(id, KeyFields.of(await gate.fields(request)).document_key))
+        work = await work_of(request, id)
+        if not work.done() or work.exception():
+            raise Refused(503, "Document translation is not done")
+        return download(files.get(work.result()).value)
 
     return routes

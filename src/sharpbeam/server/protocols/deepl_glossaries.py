@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
@@ -11,13 +13,19 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from sharpbeam.server.endpoint import Gate
+from sharpbeam.errors import InputError
+from sharpbeam.server.catalog import Catalog
 from sharpbeam.server.fields import RequestFields
-from sharpbeam.server.glossaries import Glossaries
+from sharpbeam.server.gate import Gate
 from sharpbeam.server.refusals import bad_request
+from sharpbeam.server.store import Item, Store
+from sharpbeam.text.glossary import Glossary
 
 KIND = "text/tab-separated-values"
 DELIMITERS = {"tsv": "\t", "csv": ","}
+MOST_TERMS = 10_000  # of a glossary
+SPACE = 200_000  # terms of all glossaries, each of which counts as LEAST more
+LEAST = 100
 
 Id = Annotated[str, Path(description="glossary_id, as a glossary has it")]
 
@@ -32,6 +40,33 @@ class GlossaryFields(RequestFields):
     entries_format: Literal["tsv", "csv"] = Field("tsv", description="what separates them: a tab or a comma")
 
 
+@dataclass(frozen=True)
+class NamedGlossary:
+    """A glossary of a client."""
+
+    name: str
+    source: str
+    target: str
+    terms: Glossary
+
+
+class Glossaries(Store[NamedGlossary]):
+    """Glossaries of clients, each for the one that made it, until it is deleted or the server ends."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__("glossary", SPACE, math.inf)
+        self.catalog = catalog
+
+    def glossary(self, client: str, id: str, source: str, target: str) -> Glossary | None:
+        """The glossary with an `id`, for texts from `source` to `target`; None without an `id`. Raises Refused."""
+        if not id:
+            return None
+        named, own = self.get(id, client).value, (self.catalog.code_of(source), self.catalog.code_of(target))
+        if (named.source, named.target) != own:
+            raise bad_request(f"the glossary is from {named.source} to {named.target}, not {own[0]} to {own[1]}")
+        return named.terms
+
+
 def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     """The endpoints."""
     routes, catalog = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service.catalog
@@ -44,36 +79,40 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     @routes.post("/glossaries", openapi_extra=GlossaryFields.description("Make a glossary"), status_code=201)
     async def create(request: Request) -> Response:
         fields = GlossaryFields.of(await gate.fields(request))
-        terms = _terms(fields.entries, DELIMITERS[fields.entries_format])
-        facts = glossaries.add(gate.client(request), fields.name, fields.source_lang, fields.target_lang, terms)
-        return JSONResponse(_described(facts), 201)
+        source, target = catalog.code_of(fields.source_lang), catalog.code_of(fields.target_lang)
+        catalog.route(source, target)
+        named = NamedGlossary(fields.name, source, target, _terms(fields.entries, DELIMITERS[fields.entries_format]))
+        client = gate.client(request)
+        id = glossaries.put(client, named, LEAST + len(named.terms.terms))
+        return JSONResponse(_described(id, glossaries.get(id)), 201)
 
     @routes.get("/glossaries", summary="The glossaries of a client")
     async def all_glossaries(request: Request) -> dict[str, Any]:
         gate.admit(request)
-        return {"glossaries": [_described(facts) for facts in glossaries.all(gate.client(request))]}
+        return {"glossaries": [_described(id, item) for id, item in glossaries.of(gate.client(request))]}
 
     @routes.get("/glossaries/{id}", summary="A glossary, without its entries")
     async def glossary(request: Request, id: Id) -> dict[str, Any]:
         gate.admit(request)
-        return _described(glossaries.facts(gate.client(request), id))
+        return _described(id, glossaries.get(id, gate.client(request)))
 
     @routes.get("/glossaries/{id}/entries", summary="The entries of a glossary, separated by tabs")
     async def entries(request: Request, id: Id) -> Response:
         gate.admit(request)
-        terms = glossaries.entries(gate.client(request), id)
-        return Response("\n".join(f"{term}\t{text}" for term, text in terms.items()), media_type=KIND)
+        terms = glossaries.get(id, gate.client(request)).value.terms.terms
+        return Response("\n".join(f"{term}\t{forms[0]}" for term, forms in terms.items()), media_type=KIND)
 
     @routes.delete("/glossaries/{id}", summary="Delete a glossary", status_code=204)
     async def delete(request: Request, id: Id) -> None:
         gate.admit(request)
-        glossaries.delete(gate.client(request), id)
+        glossaries.get(id, gate.client(request))
+        glossaries.delete(id)
 
     return routes
 
 
-def _terms(entries: str, delimiter: str) -> dict[str, str]:
-    """The terms of a table; raises Refused. Columns after the second one, as the languages, are ignored."""
+def _terms(entries: str, delimiter: str) -> Glossary:
+    """The glossary in a table; raises Refused. Columns after the second one, as the languages, are ignored."""
     lines = io.StringIO(entries, newline="")
     try:
         quoting: Any = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
@@ -82,17 +121,23 @@ def _terms(entries: str, delimiter: str) -> dict[str, str]:
         raise bad_request(f"Invalid request: entries cannot be read: {error}") from None
     if short := next((row for row in rows if len(row) < 2), None):
         raise bad_request(f"Invalid request: the entry {short[0][:40]!r} has no translation")
-    return {row[0].strip(): row[1].strip() for row in rows}
+    terms = {row[0].strip(): row[1].strip() for row in rows}
+    if not 0 < len(terms) <= MOST_TERMS:
+        raise bad_request(f"entries has {len(terms)} terms; give 1 to {MOST_TERMS}")
+    try:
+        return Glossary(terms)
+    except InputError as error:
+        raise bad_request(f"Invalid request: {error}") from None
 
 
-def _described(facts: dict[str, Any]) -> dict[str, Any]:
+def _described(id: str, item: Item[NamedGlossary]) -> dict[str, Any]:
     """A glossary in DeepL's form."""
     return {
-        "glossary_id": facts["id"],
-        "name": facts["name"],
+        "glossary_id": id,
+        "name": item.value.name,
         "ready": True,
-        "source_lang": facts["source"],
-        "target_lang": facts["target"],
-        "creation_time": datetime.fromtimestamp(facts["time"], timezone.utc).isoformat(),
-        "entry_count": facts["count"],
+        "source_lang": item.value.source,
+        "target_lang": item.value.target,
+        "creation_time": datetime.fromtimestamp(item.time, timezone.utc).isoformat(),
+        "entry_count": len(item.value.terms.terms),
     }

@@ -13,10 +13,10 @@ from starlette.datastructures import UploadFile
 
 from sharpbeam.documents.formats.registry import FORMATS
 from sharpbeam.server.bodies import read_form
-from sharpbeam.server.endpoint import Gate, note
 from sharpbeam.server.fields import RequestFields
-from sharpbeam.server.files import Files
+from sharpbeam.server.gate import Gate, note
 from sharpbeam.server.refusals import Refused, bad_request
+from sharpbeam.server.store import Files
 
 OVERHEAD = 4096  # bytes of a form around its file
 
@@ -86,11 +86,11 @@ def router(gate: Gate, files: Files) -> APIRouter:
         fields, content, suffix, format = await read_upload(gate, request, FileFields)
         work = service.translate_file(content, format, fields.source, fields.target)
         translation = await gate.answer(request, work, service.options.file_timeout)
-        file = files.put(translation, suffix, gate.client(request))
+        file = files.write(translation, suffix, gate.client(request))
         return {"translatedFileUrl": str(request.url_for("download_file", name=file))}
 
     @routes.get("/download_file/{name}", summary="The translation of a file")
     async def download_file(name: Annotated[str, Name(description="as translatedFileUrl has it")]) -> Response:
-        return download(files.path(name))
+        return download(files.get(name).value)
 
     return routes

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from sharpbeam.server.bodies import JsonAnswer
 from sharpbeam.server.detection import Detection, detections
-from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of, texts_of
+from sharpbeam.server.gate import Gate
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.files import suffixes
 from sharpbeam.server.protocols.words import sentence_details
@@ -83,8 +83,8 @@ def router(gate: Gate) -> APIRouter:
         return {
             "charLimit": options.char_limit or -1,
             "frontendTimeout": 500,
-            "apiKeys": gate.keys.required,
-            "keyRequired": gate.keys.required,
+            "apiKeys": gate.key_required,
+            "keyRequired": gate.key_required,
             "suggestions": False,
             "filesTranslation": bool(options.file_limit),
             "supportedFilesFormat": suffixes() if options.file_limit else [],

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from pydantic import Field
 
-from sharpbeam.server.endpoint import Gate
 from sharpbeam.server.fields import RequestFields
+from sharpbeam.server.gate import Gate
 from sharpbeam.server.refusals import Refused, bad_request
 
 HOME = Path(__file__).parents[1] / "page"
