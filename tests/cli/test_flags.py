@@ -53,7 +53,7 @@ def test_short_help_has_the_options_people_use_and_help_all_has_all(call: Run) -
     short, whole = call("translate", "--help").out.decode(), call("translate", "--help-all").out.decode()
     flags = {"--" + name.replace("_", "-") for name in _options()}
     flags |= {"--output", "--resume", "--restart", "--format", "--errors", "--target-prefix", "--stats", "--help-all"}
-    flags |= {"--field", "--into", "--shard", "--glossary", "--encoding", "--lines", "--fields", "--raw", "--flags"}
+    flags |= {"--field", "--into", "--glossary", "--encoding", "--lines", "--fields", "--raw", "--flags"}
     flags |= {"--keep", "--no-split-sentences", "--no-guards", "--max-sentence", "--at-once"}
     shown = set(re.findall(r"^│ (--[a-z-]+)", short, re.MULTILINE))
     assert len(shown) <= 20 and shown <= flags

@@ -19,6 +19,7 @@ from sharpbeam.options.schema import checked, listed, option
 
 _KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), str: ("TEXT", ""), bool: ("", "")}
 _REPLACED = {  # flags of older versions: what to do now
+    "--shard": "cut the input with split -l N, translate its parts, and join the results",
     "--processes": "start several servers, each with its --port, and a proxy (docs/guides/serving.md)",
 }
 

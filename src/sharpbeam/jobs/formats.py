@@ -1,14 +1,16 @@
-"""How translations are written: as text, as JSON lines, or as text with Pharaoh alignments."""
+"""How translations are written: as text, with Pharaoh alignments, as JSON lines, or as a field of records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from sharpbeam.contract.confidence import UNSURE, mean_confidence, word_confidences
 from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.errors import InputError
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 
@@ -74,3 +76,41 @@ def _record(answer: Answer) -> dict[str, Any]:
 def _pharaoh(answer: Answer) -> str:
     """The alignment as "0-0 1-2": positions of tokens, source-target."""
     return " ".join(f"{source}-{target}" for source, target in answer.alignment or ())
+
+
+@dataclass(frozen=True)
+class Records:
+    """Lines that are JSON objects: a field of each is translated, and `into` another one."""
+
+    field: str
+    into: str
+
+    def text(self, number: int, line: str) -> str:
+        """The text of line `number`; empty lines, and fields that are null, have none. Raises InputError."""
+        record = self._record(number, line)
+        text = record.get(self.field)
+        if text is None and (not record or self.field in record):
+            return ""
+        if not isinstance(text, str):
+            raise InputError(f"line {number}: the record has no text {self.field!r}; it has {', '.join(record)}.")
+        return text
+
+    def render(self, number: int, line: str, translation: Translation) -> str:
+        """The record with its translation, or the list of its hypotheses, as a line."""
+        if not line.strip():
+            return "\n"
+        texts = [answer.text for answer in translation.hypotheses]
+        record = self._record(number, line) | {self.into: texts if len(texts) > 1 else translation.text}
+        return json.dumps(record, ensure_ascii=False) + "\n"
+
+    @staticmethod
+    def _record(number: int, line: str) -> dict[str, Any]:
+        if not line.strip():
+            return {}
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"line {number} is not JSON: {error}.") from error
+        if not isinstance(record, dict):
+            raise InputError(f"line {number} is not a JSON object but {type(record).__name__}.")
+        return record

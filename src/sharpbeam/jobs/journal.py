@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.schema import build
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import WEIGHTS, read_facts
 from sharpbeam.text.lines import file_digest
@@ -39,12 +41,10 @@ class Journal:
     def load(cls, path: Path) -> Journal | None:
         """The journal at `path`, or None if there is none that can be read, or one of a later version."""
         try:
-            journal = cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):
+            journal = build(cls, json.loads(path.read_text(encoding="utf-8")), str(path))
+        except (OSError, OptionError, ValueError, TypeError, RecursionError):
             return None
-        kinds = {"job": dict, "lines": int, "bytes": int, "input_sha256": str, "output_sha256": str, "version": int}
-        fits = all(type(getattr(journal, name)) is kind for name, kind in kinds.items())
-        return journal if fits and journal.version == cls.version and min(journal.lines, journal.bytes) >= 0 else None
+        return journal if journal.version == cls.version and min(journal.lines, journal.bytes) >= 0 else None
 
     def differences(self, job: Job) -> str:
         """The differences between the job of this journal and another one; empty if they are the same."""

@@ -2,23 +2,25 @@
 
 FILE is written as FILE.part, and a journal FILE.part.json next to it says which job this is and how much of the part is
 done. A chunk is on the disk before the journal counts it, and the journal is replaced by renaming, so at any moment the
-part begins with the lines of the journal. A resumed run cuts the part to them and continues.
+part begins with the lines of the journal. A resumed run cuts the part to them and continues. Each chunk of .gz and .zst
+is a member of its own, so that a cut file can be continued.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
-from sharpbeam.errors import InputError, OptionError, OutputError
+from sharpbeam.errors import InputError, OptionError, OutputError, needs_extra
 from sharpbeam.jobs.journal import Job, Journal
-from sharpbeam.jobs.packing import packer
 from sharpbeam.storage.atomic import POSIX, check_home, flush, lock_file
 from sharpbeam.text.lines import is_standard_input
 
@@ -40,9 +42,7 @@ class StandardOutput:
     def __enter__(self) -> StandardOutput:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Release the place, also after a failure, which may be Ctrl-C."""
 
     def begin(self, job: Job) -> int | None:
@@ -83,7 +83,7 @@ class OutputFile(StandardOutput):
             raise OutputError(f"--output {path} is not a regular file but a folder; give the name of a file.")
         if self.path.exists() and not self.path.is_file():
             raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
-        self._pack = packer(self.path)
+        self._pack = _packer(self.path)
         self._refuse_inputs(inputs)
         self._file = self._claim()
         try:
@@ -116,10 +116,8 @@ class OutputFile(StandardOutput):
         """Open the part and lock it. The journal is read only then, or a run that continues could change it."""
         check_home(self.path)
         while True:
-            try:
+            with _failures(f"write {self.part}"):
                 file = os.open(self.part, _ANYWHERE, 0o666)
-            except OSError as error:
-                raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise OutputError(f"{self.part} is not a regular file; remove it, or give another --output.")
@@ -202,12 +200,10 @@ class OutputFile(StandardOutput):
             self._check_skipped()
         whole = self._pack("".join(self._results).encode(errors="replace"))
         data = memoryview(whole)
-        try:
+        with _failures(f"write {self.part}"):
             while data:
                 data = data[os.write(self._file, data) :]
             os.fsync(self._file)
-        except OSError as error:
-            raise OutputError(f"cannot write {self.part}: {error.strerror or error}.") from error
         for line in self._lines:
             self.skip(line)
         self._written.update(whole)
@@ -228,21 +224,16 @@ class OutputFile(StandardOutput):
     def finish(self) -> None:
         """Rename the part to FILE and remove the journal."""
         self._check_skipped()
-        try:
+        with _failures(f"rename {self.part} to {self.path}"):
             self._let_go()
             os.replace(self.part, self.path)
             self.journal_path.unlink(missing_ok=True)
             flush(self.path.parent)
-        except OSError as error:
-            raise OutputError(f"cannot rename {self.part} to {self.path}: {error.strerror or error}.") from error
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Close the part and log how many lines are kept. A failed run without a line leaves no file."""
         try:
-            note = "" if error is None else self._leave(isinstance(error, KeyboardInterrupt))
-            if note:
+            if error[1] is not None and (note := self._leave(isinstance(error[1], KeyboardInterrupt))):
                 log.warning(note)
         finally:
             if self._file >= 0:
@@ -272,7 +263,29 @@ class OutputFile(StandardOutput):
     def _save(self, journal: Journal) -> None:
         before, self._journal = self._journal, journal  # first, or Ctrl-C could part them, and lose finished lines
         try:
-            journal.save(self.journal_path)
-        except OSError as error:
+            with _failures(f"write {self.journal_path}"):
+                journal.save(self.journal_path)
+        except OutputError:
             self._journal = before
-            raise OutputError(f"cannot write {self.journal_path}: {error.strerror or error}.") from error
+            raise
+
+
+@contextmanager
+def _failures(action: str) -> Iterator[None]:
+    """Raise OutputError for an OSError of an action."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot {action}: {error.strerror or error}.") from error
+
+
+def _packer(path: Path) -> Callable[[bytes], bytes]:
+    """The function that packs a chunk for a file, by its suffix."""
+    if path.suffix == ".gz":
+        return lambda data: gzip.compress(data, mtime=0)
+    if path.suffix == ".zst":
+        with needs_extra("writing .zst files", "bulk"):
+            import zstandard
+        compress: Callable[[bytes], bytes] = zstandard.ZstdCompressor().compress
+        return compress
+    return lambda data: data

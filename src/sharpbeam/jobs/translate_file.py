@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,11 +17,10 @@ from typing import Any
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Translation
 from sharpbeam.jobs import chunks
-from sharpbeam.jobs.formats import Format, renderer
-from sharpbeam.jobs.journal import job_identity
+from sharpbeam.jobs.formats import Format, Records, Render, renderer
+from sharpbeam.jobs.journal import Job, job_identity
 from sharpbeam.jobs.memory import peak_memory
 from sharpbeam.jobs.output import OutputFile, StandardOutput
-from sharpbeam.jobs.records import Fields, Shard
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
@@ -52,7 +51,6 @@ def translate_file(
     flags: bool = False,
     field: str = "",
     into: str = "translation",
-    shard: str = "1/1",
     progress: Callable[[int], None] | None = None,
     machine: MachineOptions | None = None,
     options: DecodeOptions | None = None,
@@ -69,8 +67,7 @@ def translate_file(
     translation (`Translation.flags`), which jsonl has where there are any; and jsonl has `confidence` and `unsure`.
 
     With `field` each line of the source and of the result is a JSON object; the field `into` of the result has the
-    translation of that field. `shard` "2/8" translates the second eighth of the lines; the results of all, one after
-    another, are that of the whole.
+    translation of that field.
 
     The result grows in `output`.part, and becomes `output` when it is complete. With `resume` an interrupted run of the
     same job is continued: the result is the same, byte for byte. Without one it begins, unless `output` is there: then
@@ -85,40 +82,37 @@ def translate_file(
     choice("format", format, Format)
     choice("errors", errors, DecodingErrors)
     encoding = check_encoding(encoding)
-    part, terms = Shard.of(shard), Glossary.of(glossary)
-    require(part.count == 1 or _read_twice(files), "shard", shard, "1/1 for input from no file")
+    terms = Glossary.of(glossary)
     check_readable(files)
     place = StandardOutput() if output is None else OutputFile(Path(output), resume, restart, files)
     with place:
-        translator = open_translator(model, machine)
-        chosen = (options or translator.defaults).changed(**keywords).changed(return_scores=format == "jsonl" or flags)
+        if not isinstance(model, Translator):
+            model, machine = Translator(model, machine=machine), None
+        require(machine is None, "machine", machine, "left out with a Translator, which has its own")
+        chosen = (options or model.defaults).changed(**keywords).changed(return_scores=format == "jsonl" or flags)
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
-        fields = Fields(field, into)
-        own = terms, encoding, raw, (*keep,), flags
-        job = TranslationJob(translator, chosen, files, format, errors, target_prefix, fields, part, *own)
-        return job.run(place, progress)
+        how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": (*keep,)}
+        render = renderer(format, chosen.search, flags)
+        job = TranslationJob(model, chosen, how, render, Records(field, into) if field else None)
+        stdin = StandardInput()
+        lines = read_all(files, errors, stdin, encoding)
+        others: dict[str, Any] = {"format": format, "errors": errors, "target_prefix": target_prefix}
+        decided = {"raw": raw, "keep": list(keep), "flags": flags, "glossary": terms and _digest(terms)}
+        decided |= {"field": field, "into": field and into, "encoding": "" if encoding == "utf-8" else encoding}
+        others |= {name: value for name, value in decided.items() if value}
+        return job.run(lines, stdin.ready, place, job_identity(model.loaded, chosen, **others), progress)
 
 
-def count_lines(files: Sequence[Path], shard: str = "1/1", encoding: str = "utf-8") -> int | None:
-    """The number of lines in a shard of files; None for standard input, whose lines are not known yet."""
-    if not _read_twice(files):
+def count_lines(files: Sequence[Path], encoding: str = "utf-8") -> int | None:
+    """The number of lines of files; None where one of them is standard input or a pipe, which is read once."""
+    if not files or not all(path.is_file() and not is_standard_input(path) for path in files):
         return None
-    first, last = Shard.of(shard).lines(sum(1 for _ in read_all(files, "replace", encoding=encoding)))
-    return last - first
+    return sum(1 for _ in read_all(files, "replace", encoding=encoding))
 
 
-def _read_twice(files: Sequence[Path]) -> bool:
-    """Whether all input is in files, which can be read once more."""
-    return bool(files) and all(path.is_file() and not is_standard_input(path) for path in files)
-
-
-def open_translator(model: Model, machine: MachineOptions | None = None) -> Translator:
-    """The Translator, loaded unless it is one; raises OptionError if it is one and `machine` is given too."""
-    if not isinstance(model, Translator):
-        return Translator(model, machine=machine)
-    require(machine is None, "machine", machine, "left out with a Translator, which has its own")
-    return model
+def _digest(glossary: Glossary) -> str:
+    return hashlib.sha256(json.dumps(sorted(glossary.terms.items())).encode()).hexdigest()
 
 
 @dataclass
@@ -137,6 +131,16 @@ class JobStats:
     flags: dict[str, int] = field(default_factory=dict)  # translations by flag
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native
 
+    def count(self, line: str, translation: Translation) -> None:
+        """Count a line and its translation."""
+        self.sentences += 1
+        self.source_words += len(line.split())
+        self.target_words += len(translation.text.split())
+        flags = translation.flags
+        self.flagged += bool(flags)
+        for flag in flags:
+            self.flags[flag] = self.flags.get(flag, 0) + 1
+
     def json(self) -> str:
         """One JSON object with speeds (words are source words) and peak memory, without unknown figures."""
         rates = {
@@ -150,54 +154,42 @@ class JobStats:
 
 @dataclass
 class TranslationJob:
-    """Lines of files through a translator into an output, resuming an interrupted run."""
+    """Lines through a translator into an output, resuming an interrupted run."""
 
     translator: Translator
     options: DecodeOptions
-    files: Sequence[Path]
-    format: Format
-    errors: DecodingErrors
-    target_prefix: str | None
-    fields: Fields
-    shard: Shard
-    glossary: Glossary | None
-    encoding: str
-    raw: bool
-    keep: tuple[str, ...]
-    flags: bool
+    how: Mapping[str, Any]  # other arguments of `Translator.translate`
+    render: Render
+    records: Records | None  # None: the lines themselves are texts
 
-    def __post_init__(self) -> None:
-        """Raises OptionError if the format cannot hold a result that the options ask for."""
-        self._render = renderer(self.format, self.options.search, self.flags)
-
-    def run(self, output: StandardOutput, progress: Callable[[int], None] | None = None) -> JobStats:
+    def run(
+        self,
+        lines: Iterator[str],
+        ready: Callable[[], bool],
+        output: StandardOutput,
+        identity: Job,
+        progress: Callable[[int], None] | None,
+    ) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
-        stats, stdin = JobStats(), StandardInput()
-        finished = output.begin(self._identity())
+        stats = JobStats()
+        finished = output.begin(identity)
         if finished is None:
             return stats
-        lines = self._lines(stdin)
         for line in islice(lines, finished):  # whether they are the same, `output` will tell
             output.skip(line)
-        self._number, first = finished, 0
         if progress is not None and finished:
             progress(finished)
-        before = dataclasses.replace(self.translator.work)
-        began = time.perf_counter()
+        before, began, first = dataclasses.replace(self.translator.work), time.perf_counter(), 0
         # If chunks may change last bits, all are equally long, for the same result in every run.
         fixed = 0 if self.translator.loaded.machine.batch_invariant else chunks.CHUNK
-        results = chunks.chunked_answers(lines, self._translate, commit=output.commit, ready=stdin.ready, fixed=fixed)
+        items = enumerate(lines, finished + 1)
+        results = chunks.chunked_answers(items, self._translate, commit=output.commit, ready=ready, fixed=fixed)
         with chunks.engine_warnings(None), closing(results):  # `_warn` says it with the number of the line
-            for number, (line, translation) in enumerate(results, finished + 1):
+            for (number, line), translation in results:
                 output.write(line, self._result(number, line, translation))
                 self._warn(number, translation)
-                if flags := translation.flags:
-                    stats.flagged += 1
-                    stats.flags |= {flag: stats.flags.get(flag, 0) + 1 for flag in flags}
-                    first = first or number
-                stats.sentences += 1
-                stats.source_words += len(line.split())
-                stats.target_words += len(translation.text.split())
+                stats.count(line, translation)
+                first = first or (number if stats.flagged else 0)
                 if progress is not None:
                     progress(1)
         output.finish()
@@ -209,40 +201,14 @@ class TranslationJob:
         self._count_work(stats, before)
         return stats
 
+    def _translate(self, chunk: list[tuple[int, str]]) -> Generator[tuple[int, Translation], None, None]:
+        texts = [self.records.text(number, line) if self.records else line for number, line in chunk]
+        return self.translator.translate_iter(texts, options=self.options, **self.how)
+
     def _result(self, number: int, line: str, translation: Translation) -> str:
-        if self.fields.field:
-            return self.fields.filled(number, line, translation)
-        return self._render(number - 1, translation)
-
-    def _translate(self, lines: list[str]) -> Generator[tuple[int, Translation], None, None]:
-        if self.fields.field:
-            lines = [self.fields.text(self._number + number, line) for number, line in enumerate(lines, 1)]
-        self._number += len(lines)
-        how: Any = {"target_prefix": self.target_prefix, "glossary": self.glossary, "options": self.options}
-        return self.translator.translate_iter(lines, raw=self.raw, keep=self.keep, **how)
-
-    def _lines(self, stdin: StandardInput | None = None) -> Iterator[str]:
-        lines = read_all(self.files, self.errors, stdin, self.encoding)
-        if self.shard.count == 1:
-            return lines
-        return islice(lines, *self.shard.lines(count_lines(self.files, encoding=self.encoding) or 0))
-
-    def _identity(self) -> dict[str, Any]:
-        others: dict[str, Any] = {"format": self.format, "errors": self.errors, "target_prefix": self.target_prefix}
-        if self.fields.field or self.shard.count > 1:
-            others |= dataclasses.asdict(self.fields) | {"shard": f"{self.shard.index}/{self.shard.count}"}
-        if self.raw:
-            others["raw"] = True
-        if self.keep:
-            others["keep"] = list(self.keep)
-        if self.flags:
-            others["flags"] = True
-        if self.encoding != "utf-8":
-            others["encoding"] = self.encoding
-        if self.glossary is not None:
-            terms = json.dumps(sorted(self.glossary.terms.items())).encode()
-            others["glossary"] = hashlib.sha256(terms).hexdigest()
-        return job_identity(self.translator.loaded, self.options, **others)
+        if self.records:
+            return self.records.render(number, line, translation)
+        return self.render(number - 1, translation)
 
     def _warn(self, line: int, translation: Translation) -> None:
         """Name a line whose end was cut off."""

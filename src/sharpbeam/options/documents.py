@@ -22,7 +22,6 @@ class LineOptions(Schema):
     flags: bool = advanced_option(False, "end each line in a tab and its faults: loop, copy, span")
     field: str = advanced_option("", "lines are JSON objects; translate this field")
     into: str = advanced_option("translation", "the field of translations, with --field")
-    shard: str = advanced_option("1/1", "I/N: translate part I of N parts of the lines")
     stats: bool = advanced_option(False, "print speed and memory on stderr, as JSON")
 
 

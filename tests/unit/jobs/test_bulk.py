@@ -1,4 +1,4 @@
-"""Bulk translation: packed files, records, shards, and batches of other frameworks."""
+"""Bulk translation: packed files, records, and batches of other frameworks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.errors import InputError, OptionError
+from sharpbeam.errors import InputError
 from sharpbeam.jobs import chunks
 from sharpbeam.jobs.batch import TranslateBatch
-from sharpbeam.jobs.records import Shard
 from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.text.glossary import read_glossary
 
@@ -73,34 +72,15 @@ def test_a_broken_zst_file_is_named(tiny_model: Path, source: Path) -> None:
         translate_file(tiny_model, source.with_name("in.zst"), source.with_name("out"))
 
 
-def test_shards_one_after_another_are_the_whole(
-    tiny_model: Path, source: Path, whole: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    translator, out = Translator(tiny_model), source.with_name("out")
-    parts = []
-    for index in (1, 2, 3, 4):
-        translate_file(translator, source, out, shard=f"{index}/4", restart=True, **OPTIONS)
-        parts.append(out.read_text())
-    assert "".join(parts) == whole
-    assert [part.count("\n") for part in parts] == [5, 5, 5, 6]
-    monkeypatch.setattr(chunks, "CHUNK", 2)
-
-    def interrupt(number: int) -> None:
-        seen.append(number)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-
-    seen: list[int] = []
-    other = source.with_name("other")
-    with pytest.raises(KeyboardInterrupt):
-        translate_file(translator, source, other, shard="1/4", progress=interrupt, **OPTIONS)
-    with pytest.raises(OptionError, match=r"shard was '1/4' and is '3/4'"):
-        translate_file(translator, source, other, shard="3/4", resume=True, **OPTIONS)
-    translate_file(translator, source, other, shard="1/4", resume=True, **OPTIONS)
-    assert other.read_text() == parts[0]
-    for wrong in ("0/2", "3/2", "1", "a/b", "1/0"):
-        with pytest.raises(InputError, match="give i/n with 1 <= i <= n"):
-            Shard.of(wrong)
+def test_parts_of_a_file_one_after_another_are_the_whole(tiny_model: Path, source: Path, whole: str) -> None:
+    translator, results = Translator(tiny_model), b""
+    lines = source.read_text().splitlines(keepends=True)
+    for number, part in enumerate((lines[:5], lines[5:12], lines[12:])):
+        path, out = source.with_name(f"part{number}"), source.with_name(f"part{number}.gz")
+        path.write_text("".join(part))
+        translate_file(translator, path, out, **OPTIONS)
+        results += out.read_bytes()
+    assert gzip.decompress(results).decode() == whole
 
 
 def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None:

@@ -69,7 +69,7 @@ def test_text_in_another_encoding(tiny_model: Path, tmp_path: Path) -> None:
     outputs = []
     for name in ("utf-8", "latin-1"):
         (tmp_path / name).write_bytes(lines.encode(name))
-        translate_file(translator, tmp_path / name, out, encoding=name, restart=True, shard="1/1", **OPTIONS)
+        translate_file(translator, tmp_path / name, out, encoding=name, restart=True, **OPTIONS)
         outputs.append(out.read_bytes())
     assert outputs[0] == outputs[1]
     with pytest.raises(InputError, match=r"line 2: byte 4 \(0xf6\) is not valid UTF-8; name the encoding"):

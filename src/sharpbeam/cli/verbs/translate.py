@@ -51,7 +51,7 @@ def translate(
     * `sharpbeam translate de-en book.txt.gz --output book.en --resume`
     * `sharpbeam translate de-en page.html --output page.en.html`
     * `sharpbeam translate de-en table.csv --fields title,body --output table.en.csv`
-    * `sharpbeam translate de-en corpus.jsonl.zst --field text --shard 2/8 --output part2.jsonl.zst`
+    * `sharpbeam translate de-en corpus.jsonl.zst --field text --output corpus.en.jsonl.zst`
     * `sharpbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
@@ -74,11 +74,10 @@ def translate(
     if not files and sys.stdin.isatty():
         print("sharpbeam: type text; Ctrl-D ends.", file=sys.stderr)
     stats = text.pop("stats", False)
-    part = {name: text[name] for name in ("shard", "encoding") if name in text}
     shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
     languages = options.get("source_language", ""), options.get("target_language", "")
     terms = read_glossary(glossary, *languages) if glossary else None
-    with progress_bar("translating", lambda: count_lines(inputs, **part), shown=shown) as bar:
+    with progress_bar("translating", lambda: count_lines(inputs, text.get("encoding", "utf-8")), shown=shown) as bar:
         how: Any = {"format": "text" if format_ == "auto" else format_, "glossary": terms, "machine": machine}
         figures = translate_file(model, inputs, output, **how, **text, progress=bar, **options)
     if stats:
