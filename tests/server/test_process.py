@@ -87,7 +87,7 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),
         (["xx-yy={model}", "--host", "not an address"], "cannot listen on not an address port 5000"),
         (["xx-yy={model}", "--processes", "2"], "No such option: --processes; start several servers"),
-        ([], "Missing argument 'MODEL...'"),
+        ([], "MODEL... is missing: Folders or names"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_line(tiny_model: Path, arguments: list[str], message: str) -> None:
