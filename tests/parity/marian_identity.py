@@ -26,8 +26,7 @@ from bench.flags import Data
 from bench.harness import record
 from bench.harness.testset import DATA
 from sharpbeam import Translator
-from sharpbeam.convert.formats.marian import read_marian_file
-from sharpbeam.convert.formats.npz import read_npz
+from sharpbeam.convert.formats.marian import read_marian_file, read_npz
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.text.pairs import Pair, column_pairs
 

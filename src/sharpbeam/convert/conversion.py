@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.read import read_model, refuse_flags
-from sharpbeam.errors import InputError, ModelError, OutputError
+from sharpbeam.convert.read import is_model_folder, read_model, refuse_flags
+from sharpbeam.errors import InputError, OutputError
 from sharpbeam.hub.cache import source_files
 from sharpbeam.hub.names import HUB_NAME, Name, name_of
 from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
-from sharpbeam.text.json import read_json
 from sharpbeam.text.lines import check_readable
 
 Quantization = Literal["auto", "int8", "float32"]
@@ -92,16 +91,9 @@ def _check_output(output: Path, source: Path, overwrite: bool) -> None:
     """Raise OutputError if `output` cannot be made, or must not be replaced, before the model is read."""
     if not output.exists():
         check_folder(output.absolute().parent, str(output), "another name")
-    elif not _is_model_folder(output):
+    elif not is_model_folder(output):
         raise OutputError(f"{output} is there and is no model folder of Sharpbeam, so it stays; give another name.")
     elif source.resolve().is_relative_to(output.resolve()):
         raise OutputError(f"{output} holds {source}, which is to be converted; give another name.")
     elif not overwrite:
         raise OutputError(f"{output} is there already; give another name, or --overwrite to replace it.")
-
-
-def _is_model_folder(folder: Path) -> bool:
-    try:
-        return "format_version" in read_json(folder / "config.json")
-    except ModelError:
-        return False

@@ -51,13 +51,6 @@ class Facts:
             raise self.refusal(name, "a text")
         return value or ""
 
-    def part(self, name: str) -> Facts:
-        """The facts of an object inside."""
-        value = self.get(name)
-        if not isinstance(value, dict):
-            raise self.refusal(name, "an object")
-        return Facts(self.path, value)
-
     def objects(self, name: str) -> list[Facts]:
         """The facts of each object of a list; none if it is left out."""
         value = self.get(name)

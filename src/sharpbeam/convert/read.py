@@ -41,7 +41,10 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
 
 def is_model_folder(path: Path) -> bool:
     """Whether `path` is a model folder of Sharpbeam."""
-    return {"format_version", "architecture"} <= _facts(path).keys()
+    try:
+        return {"format_version", "architecture"} <= _facts(path).keys()
+    except ModelError:
+        return False
 
 
 def _facts(path: Path) -> dict[str, Any]:

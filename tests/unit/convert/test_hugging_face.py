@@ -12,7 +12,7 @@ from support.foreign import demo_sentences
 
 from sharpbeam import Translator
 from sharpbeam.convert.conversion import convert_model
-from sharpbeam.convert.formats.torch import read_torch, tensors_of
+from sharpbeam.convert.formats.torch import read_torch
 from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import InputError, ModelError, OptionError
@@ -450,7 +450,7 @@ def test_tensors_that_share_numbers_stay_one(transformers, tmp_path):
     state = {f"tied {i}": table for i in range(9)} | {"part": table[3:5, 2:7], "turned": table.T}
     for new in (True, False):
         torch.save(state, tmp_path / "tied.bin", _use_new_zipfile_serialization=new)
-        result = tensors_of(tmp_path, read_torch(tmp_path / "tied.bin"))
+        result = read_torch(tmp_path / "tied.bin")
         assert all(np.array_equal(result[name].values(), tensor.float().numpy()) for name, tensor in state.items())
         assert all(np.shares_memory(result["tied 0"].bits, tensor.bits) for tensor in result.values())
 

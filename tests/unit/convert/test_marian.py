@@ -78,7 +78,7 @@ def test_a_header_without_a_type_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
         archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(8))
     with pytest.raises(ModelError, match=r"cannot be read as \.npz"):
-        read_model(str(tmp_path / "model.npz"))
+        read_model(str(tmp_path / "model.npz"), tmp_path / "vocab.spm")
 
 
 SPECIAL = {"unk_id": 1, "eos_id": 0, "bos_id": -1, "pad_id": -1}
@@ -103,7 +103,7 @@ def test_a_piece_that_is_no_text_is_refused(tmp_path):
     good = train_pieces(demo_sentences(), WORDS)
     broken = tmp_path / "broken.spm"
     broken.write_bytes(b"\x0a\x0b\x0a\x02\xff\xfe\x15\0\0\0\0\x18\x01" + good)
-    with pytest.raises(ModelError, match=r"broken\.spm is not a SentencePiece model of pieces in UTF-8"):
+    with pytest.raises(ModelError, match=r"broken\.spm cannot be read as a SentencePiece model"):
         read_model(str(path), broken)
 
 

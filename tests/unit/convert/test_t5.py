@@ -206,7 +206,7 @@ def test_old_names_are_read(pairs, tmp_path: Path) -> None:
         (
             "config.json",
             {"relative_attention_max_distance": 5},
-            "relative_distance 5; .* fewer than twice the distance",
+            "relative_distance is 5; it must be more than half of the 10 buckets",
         ),
         ("config.json", {"d_kv": 8}, r"has shape \(60, 40\); it must have \(40, 40\)"),
         ("config.json", {"num_layers": 2}, "tensors that the config does not account for"),

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError
 
-from sharpbeam.convert.formats.torch import read_torch, tensors_of
+from sharpbeam.convert.formats.files import reading
+from sharpbeam.convert.formats.torch import read_torch
 from sharpbeam.convert.formats.weights import BFloat16, Stored, Weights
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import tensor_entries
 from sharpbeam.text.json import read_json
-from sharpbeam.text.lines import check_regular
 
 _DTYPES = ("F32", "F16", "BF16", "F64")
 _MOST_SHARDS = 1000
@@ -21,7 +21,7 @@ _MOST_SHARDS = 1000
 
 def read_hugging_face_weights(folder: Path) -> Weights:
     """model.safetensors of `folder`, its shards, or pytorch_model.bin; the first that is there."""
-    for name, read in (("model.safetensors", read_safetensors), ("pytorch_model.bin", _read_state)):
+    for name, read in (("model.safetensors", read_safetensors), ("pytorch_model.bin", read_torch)):
         if (folder / name).is_file():
             return Weights(folder / name, read(folder / name))
         if (folder / f"{name}.index.json").is_file():
@@ -31,20 +31,14 @@ def read_hugging_face_weights(folder: Path) -> Weights:
 
 def read_safetensors(path: Path) -> dict[str, Stored]:
     """Views of the mapped file. Raises ModelError for a damaged file or for other dtypes."""
-    try:
-        check_regular(path)
+    damage = SafetensorError, ValueError, KeyError, TypeError, RecursionError
+    with reading(path, "safetensors", *damage):
         entries, raw = tensor_entries(path), np.memmap(path, np.uint8, "r")
         for name, entry in entries.items():
             if entry.dtype not in _DTYPES:
                 raise ModelError(f"{path}: tensor {name!r} holds {entry.dtype}; {', '.join(_DTYPES)} are read.")
         views = {name: entry.view(raw) for name, entry in entries.items()}
         return {name: BFloat16(view) if entries[name].dtype == "BF16" else view for name, view in views.items()}
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"{path} cannot be read as safetensors ({error}); copy the model again.") from error
-
-
-def _read_state(path: Path) -> dict[str, Stored]:
-    return tensors_of(path, read_torch(path))
 
 
 def _read_shards(folder: Path, index: str, read: Callable[[Path], dict[str, Stored]]) -> dict[str, Stored]:

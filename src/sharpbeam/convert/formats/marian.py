@@ -1,8 +1,8 @@
-"""Marian's binary model files (`marian-conv`; .bin): named arrays of floats or of quantized integers.
+"""Marian's files: model.npz, its binary form (`marian-conv`; .bin), and options in YAML.
 
-Layout, little-endian (Marian's src/common/binary.cpp): the version, 1; the number of arrays; for each array the length
-of its name, its type, and the lengths of its shape and data; the names, each with a final NUL; the shapes; padding; the
-data.
+The binary form, little-endian (Marian's src/common/binary.cpp): the version, 1; the number of arrays; for each array
+the length of its name, its type, and the lengths of its shape and data; the names, each with a final NUL; the shapes;
+padding; the data.
 
 Quantized matrices (intgemm8, intgemm16) are transposed, embeddings ("Wemb") are not; the scale follows the integers,
 and a value is integer / scale. Integers of 8 bits stay so; those of 16 bits become float32. Marian and its browsermt
@@ -14,15 +14,21 @@ layer's input, is left out: activations are quantized by the largest value of ea
 from __future__ import annotations
 
 import math
+import re
 import struct
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
+from numpy.typing import NDArray
 
+from sharpbeam.convert.formats.files import Bytes, reading
 from sharpbeam.convert.formats.weights import Stored
-from sharpbeam.errors import ModelError
+from sharpbeam.errors import InputError, ModelError
 from sharpbeam.storage.tensors import Int8Matrix
-from sharpbeam.text.lines import check_regular
+from sharpbeam.text.lines import check_regular, read_whole
 
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
@@ -30,6 +36,10 @@ _QUANTIZED = {0x4101: "<i1", 0x4102: "<i2", 0x10001: "<i1", 0x10002: "<i2"}  # b
 _INPUT_SCALE = "_QuantMultA"
 _LEAST_SCALE = 1e-30  # below it the values of 16-bit integers leave float32
 _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
+# Bytes of all arrays of a .npz, and how many times those of the file they may be: weights hardly compress, and a bomb
+# of zeros is a thousand times as large as its file.
+_SMALL, _DEFLATED = 1 << 24, 8
+_MOST_OPTIONS = 1 << 16  # bytes
 
 
 def is_marian_file(path: Path) -> bool:
@@ -44,65 +54,93 @@ def is_marian_file(path: Path) -> bool:
 
 def read_marian_file(path: Path) -> dict[str, Stored]:
     """All arrays by name, in the shapes of model.npz; raises ModelError for a damaged file and for other types."""
-    try:
-        check_regular(path)
-        return _MarianFile(path, memoryview(path.read_bytes())).arrays()
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, struct.error) as error:
-        raise ModelError(f"{path} cannot be read as a binary model of Marian: {error}. Copy it again.") from error
-
-
-class _MarianFile:
-    """The bytes of a file, read from the front."""
-
-    def __init__(self, path: Path, raw: memoryview) -> None:
-        self._path, self._raw, self._offset = path, raw, 0
-
-    def arrays(self) -> dict[str, Stored]:
-        version, count = struct.unpack("<QQ", self._take(16))
+    with reading(path, "a binary model of Marian", ValueError):
+        raw = Bytes(path)
+        version, count = raw.numbers("<QQ")
         if version != _VERSION or count > _MOST_ARRAYS:
             raise ValueError(f"it has version {version} and {count} arrays")
-        headers = [struct.unpack("<QQQQ", self._take(32)) for _ in range(count)]
+        headers = [raw.numbers("<QQQQ") for _ in range(count)]
         if any(name > _MOST_NAME or rank > _MOST_RANK for name, _, rank, _ in headers):
             raise ValueError("the name or the shape of an array is too long")
-        names = [bytes(self._take(length)).rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
-        shapes = [struct.unpack(f"<{rank}i", self._take(4 * rank)) for _, _, rank, _ in headers]
-        (padding,) = struct.unpack("<Q", self._take(8))
-        self._take(padding)
+        names = [raw.take(length).tobytes().rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
+        shapes = [raw.numbers(f"<{rank}i") for _, _, rank, _ in headers]
+        raw.take(*raw.numbers("<Q"))  # padding
         arrays: dict[str, Stored] = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
-            data = self._take(length)
+            data = raw.take(length)
             if not name.endswith(_INPUT_SCALE):
-                arrays[name] = self._array(name, kind, shape, data)
+                arrays[name] = _array(f"{path}: {name!r}", kind, shape, data)
         return arrays
 
-    def _array(self, name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> Stored:
-        """One array; files are padded, so `data` may be longer than the array needs."""
-        is_quantized, code = kind in _QUANTIZED, (_PLAIN | _QUANTIZED).get(kind)
-        if code is None:
-            raise ModelError(
-                f"{self._path}: {name!r} has type {kind:#x}, which is unknown or packed for one kind of processor; "
-                "convert the model.npz that it was made from, or a .bin written with --gemm-type intgemm8."
-            )
-        dtype, size = np.dtype(code), math.prod(shape)
-        byte_count = size * dtype.itemsize + (4 if is_quantized else 0)
-        if min(shape, default=0) < 0 or byte_count > len(data):
-            raise ValueError(f"{name!r} of shape {shape} has {len(data)} bytes")
-        numbers = np.frombuffer(data, dtype, size)
-        if not is_quantized:
-            return numbers.reshape(shape)
-        (scale,) = struct.unpack_from("<f", data, size * dtype.itemsize)
-        if len(shape) != 2 or not _LEAST_SCALE < scale < math.inf:
-            raise ValueError(f"{name!r} of shape {shape} has the scale {scale}")
-        is_embedding = "Wemb" in name
-        rows = numbers.reshape(shape if is_embedding else shape[::-1])
-        matrix = Int8Matrix(rows, np.full((1, 1), scale, np.float32))
-        matrix = matrix if is_embedding else matrix.T
-        return matrix if dtype.itemsize == 1 else matrix.values()
 
-    def _take(self, size: int) -> memoryview:
-        if size > len(self._raw) - self._offset:
-            raise ValueError(f"it ends early: {size} bytes should follow byte {self._offset}")
-        self._offset += size
-        return self._raw[self._offset - size : self._offset]
+def _array(name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]) -> Stored:
+    """One array; files are padded, so `data` may be longer than the array needs."""
+    is_quantized, code = kind in _QUANTIZED, (_PLAIN | _QUANTIZED).get(kind)
+    if code is None:
+        raise ModelError(
+            f"{name} has type {kind:#x}, which is unknown or packed for one kind of processor; convert the model.npz "
+            "that it was made from, or a .bin written with --gemm-type intgemm8."
+        )
+    dtype, size = np.dtype(code), math.prod(shape)
+    byte_count = size * dtype.itemsize + (4 if is_quantized else 0)
+    if min(shape, default=0) < 0 or byte_count > len(data):
+        raise ValueError(f"{name} of shape {shape} has {len(data)} bytes")
+    numbers = np.frombuffer(data, dtype, size)
+    if not is_quantized:
+        return numbers.reshape(shape)
+    scale = float(np.frombuffer(data, "<f4", 1, size * dtype.itemsize)[0])
+    if len(shape) != 2 or not _LEAST_SCALE < scale < math.inf:
+        raise ValueError(f"{name} of shape {shape} has the scale {scale}")
+    is_embedding = "Wemb" in name
+    rows = numbers.reshape(shape if is_embedding else shape[::-1])
+    matrix = Int8Matrix(rows, np.full((1, 1), scale, np.float32))
+    matrix = matrix if is_embedding else matrix.T
+    return matrix if dtype.itemsize == 1 else matrix.values()
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays by name, without pickle; ModelError for a damaged file, and for arrays of anything but numbers."""
+    with reading(path, ".npz", Exception):  # whatever a broken header makes of Python's parser of literals
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _SMALL + _DEFLATED * path.stat().st_size:
+                raise ValueError("its arrays are larger than such a file can hold")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+                raise ValueError(f"{name!r:.80} holds no array of numbers")
+        return arrays
+
+
+def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
+    """The options in a YAML file of Marian by name: str, int, bool, and lists of these; deeper values are left out.
+
+    `raw` are its bytes if they are part of another file. Raises ModelError if the YAML is damaged, too long or holds no
+    options, and InputError if the file cannot be read.
+    """
+    try:
+        data = read_whole(path) if raw is None else raw.rstrip(b"\0")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    if len(data) > _MOST_OPTIONS:
+        raise ModelError(f"{path}: its options have {len(data)} bytes; at most {_MOST_OPTIONS} are read.")
+    try:
+        # The loader of texts; the one in C crashes on deep nesting.
+        options = yaml.load(data.decode("utf-8", "replace"), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ModelError(f"{path}: its options are not YAML ({' '.join(str(error).split())[:200]}).") from error
+    if not isinstance(options, dict):
+        raise ModelError(f"{path} holds no options; they are lines `name: value`.")
+    typed = {name: _typed(value) for name, value in options.items() if isinstance(name, str)}
+    return {name: value for name, value in typed.items() if value is not None}
+
+
+def _typed(value: Any) -> Any:
+    """The int or bool that a text of YAML stands for; other texts as they are, lists item by item, None if deeper."""
+    if isinstance(value, list):
+        return [_typed(item) for item in value] if all(isinstance(item, str) for item in value) else None
+    if not isinstance(value, str):
+        return None
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value

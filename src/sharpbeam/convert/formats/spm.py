@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from sharpbeam.errors import ModelError
+from sharpbeam.convert.formats.files import reading
 from sharpbeam.text.lines import read_whole
 
 _BPE = ("sentencepiece.bpe.model", "sentencepiece.model")
@@ -30,11 +30,7 @@ def find_spms(folder: Path, source: Path | None, target: Path | None) -> tuple[b
 def read_spm(path: Path) -> tuple[bytes, list[str]]:
     """The bytes of a SentencePiece model, and its pieces by id; ModelError if it is none, or a piece no text."""
     processor = sentencepiece.SentencePieceProcessor()
-    try:
+    with reading(path, "a SentencePiece model of pieces in UTF-8", RuntimeError, UnicodeDecodeError):
         data = read_whole(path)
         processor.LoadFromSerializedProto(data)
         return data, [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]
-    except OSError as error:
-        raise ModelError(f"cannot read the SentencePiece model {path}: {error.strerror or error}.") from error
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is not a SentencePiece model of pieces in UTF-8; copy it again.") from error

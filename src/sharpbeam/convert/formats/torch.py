@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from sharpbeam.convert.formats.files import reading, reason_of
 from sharpbeam.convert.formats.weights import BFloat16, Stored
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.text.lines import check_regular
 
 _SAFE_SINCE = (2, 6)
 _OLD_PICKLES = 5  # a magic number, a version, the system, the object, and the names of the tensors' bytes
@@ -25,8 +25,8 @@ _OLD_PICKLES = 5  # a magic number, a version, the system, the object, and the n
 _MOST_PICKLED, _MOST_OPERATIONS, _FEW_OPERATIONS = 1 << 25, 2_000_000, 100_000
 
 
-def read_torch(path: Path) -> Any:
-    """The content of a file of `torch.save`: dicts, lists, texts, numbers and tensors.
+def read_torch(path: Path) -> dict[str, Stored]:
+    """The tensors of a file of `torch.save` by name.
 
     Raises ModelError, saying why, for anything else and for a damaged file; InputError without PyTorch 2.6 or newer.
     """
@@ -40,15 +40,16 @@ def read_torch(path: Path) -> Any:
     version = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     if version < _SAFE_SINCE:
         raise InputError(f"PyTorch is {torch.__version__}; it must be 2.6 or newer to read {path} safely: update it.")
-    try:
+    # An exception is whatever a broken pickle makes of its reader.
+    with reading(path, "a file of PyTorch", Exception, reason=_reason), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about pickles that it may refuse, with advice for developers
         _check_pickles(path)
-        with path.open("rb"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickles that it may refuse, with advice for developers
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
-    except Exception as error:  # whatever a broken pickle makes of its reader
-        raise ModelError(f"{path} cannot be read as a file of PyTorch: {_reason(error)}.") from error
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        if not isinstance(content, Mapping) or not all(
+            isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
+        ):
+            raise ModelError(f"{path} does not hold tensors by name; give the weights of a model.")
+        return {name: _array(tensor.detach()) for name, tensor in content.items()}
 
 
 def _check_pickles(path: Path) -> None:
@@ -57,7 +58,6 @@ def _check_pickles(path: Path) -> None:
     Files of PyTorch before 1.6 are five pickles, one after another, before the first tensor's bytes; newer ones are
     archives with one.
     """
-    check_regular(path)
     most = min(_MOST_OPERATIONS, _FEW_OPERATIONS + path.stat().st_size // 16)
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
@@ -72,20 +72,6 @@ def _check_pickles(path: Path) -> None:
             raise ValueError(f"its pickle has more than {most} operations, too many for tensors of that size")
 
 
-def tensors_of(path: Path, content: Any) -> dict[str, Stored]:
-    """The arrays of a dict of tensors by name; raises ModelError for anything else."""
-    import torch
-
-    if not isinstance(content, Mapping) or not all(
-        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
-    ):
-        raise ModelError(f"{path} does not hold tensors by name; give the weights of a model.")
-    try:
-        return {name: _array(tensor.detach()) for name, tensor in content.items()}
-    except (RuntimeError, TypeError) as error:
-        raise ModelError(f"{path} has a tensor that cannot be read: {_reason(error)}.") from error
-
-
 def _array(tensor: Any) -> Stored:
     import torch
 
@@ -94,7 +80,7 @@ def _array(tensor: Any) -> Stored:
 
 def _reason(error: Exception) -> str:
     """The first words of an error that matter to a user."""
-    message = " ".join(str(error).split()).partition(" Check the documentation of torch.load")[0]
-    if name := re.search(r"GLOBAL ([\w.]+)", message):
+    if name := re.search(r"GLOBAL ([\w.]+)", str(error)):
         return f"it names {name[1][:80]}, which no file of plain tensors needs; it is refused"
-    return (message.partition("WeightsUnpickler error: ")[2] or message or type(error).__name__)[:200].rstrip(".")
+    message = str(error).partition("Check the documentation of torch.load")[0]
+    return reason_of(ValueError(message.partition("WeightsUnpickler error: ")[2] or message or type(error).__name__))

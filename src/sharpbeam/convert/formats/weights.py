@@ -154,12 +154,14 @@ class Tensors(dict[str, Tensor]):
         source: Sequence[str],
         target: Sequence[str],
         output: Sequence[str],
+        bias: str = "",
         shapes: Sequence[tuple[int, int]] | None = None,
     ) -> dict[str, Any]:
-        """Add both embeddings and the output matrix, each matrix once; returns their part of a config.
+        """Add both embeddings and the output layer, each matrix once; returns their part of a config.
 
-        Each is the first of its names that is there. `shapes` are those of source and target, if the config has them.
-        Raises ModelError if a matrix is missing or of another shape.
+        Each matrix is the first of its names that is there; the bias may be a row, and is zeros if it is not there.
+        `shapes` are those of source and target, if the config has them. Raises ModelError if a matrix is missing or of
+        another shape.
         """
         w = self.weights
         names = [next((name for name in choices if name in w), choices[0]) for choices in (source, target, output)]
@@ -171,6 +173,9 @@ class Tensors(dict[str, Tensor]):
         self["target_embedding"] = embedding
         self |= {} if shared else {"source_embedding": matrices[names[0]]}
         self |= {} if tied else {"output_weight": matrices[names[2]]}
+        row = [1] * (len(w.shape(bias)) - 1) if bias in w else []
+        size = shapes[1][0]
+        self["output_bias"] = w.take(bias, *row, size).reshape(-1) if bias in w else np.zeros(size, np.float32)
         sizes = {"source_vocab_size": shapes[0][0], "target_vocab_size": shapes[1][0], "hidden_dim": shapes[1][1]}
         return {**sizes, "shared_embedding": shared, "tied_output": tied}
 

@@ -97,17 +97,15 @@ class _CTranslate2Transformer:
         self._weights, self._tensors = weights, Tensors(weights)
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig except tokens, with `from_zero`; and the tensors. Raises ModelError."""
         self._refuse_what_we_lack()
         w, tensors = self._weights, self._tensors
         sizes = tensors.add_embeddings(
             ("encoder/embeddings_0/weight",),
             ("decoder/embeddings/weight",),
             ("decoder/projection/weight",),  # vocabulary: its name
+            "decoder/projection/bias",  # vocabulary: its name
         )
-        tokens, dim = sizes["target_vocab_size"], sizes["hidden_dim"]
-        bias = "decoder/projection/bias"  # vocabulary: its name
-        tensors["output_bias"] = w.take(bias, tokens) if bias in w else np.zeros(tokens, np.float32)
+        dim = sizes["hidden_dim"]
         sizes |= {
             "norm": "pre" if self._of_both("pre_norm", 1) else "post",
             "activation": self._activation(),
@@ -134,8 +132,7 @@ class _CTranslate2Transformer:
         sizes |= {"ffn_bias": any("/ffn/" in name for name in linear)}
         from_zero = bool(w.number("decoder/start_from_zero_embedding", 0))
         add_tensors(tensors, sizes, _NAMES | _GATED if sizes["gated_ffn"] else _NAMES, zero_biases=True)
-        if sizes["positions"] == "relative":
-            sizes["positions"] = self._share_biases(sizes)
+        self._share_biases(sizes)
         self._scale_outputs()
         w.check_all_taken()
         return sizes | {"from_zero": from_zero}, with_sines_first(tensors, dim) if interleaved else tensors
@@ -171,10 +168,8 @@ class _CTranslate2Transformer:
         names = [f"{attention}/queries_scale" for attention in _attentions(sizes, cross=True)]
         scales = [self._weights.number(name, 1.0) for name in names if name in self._weights]
         if scales and scales != [1.0] * len(names):
-            raise self._error(
-                f"queries_scale is {sorted(set(scales))} in {len(scales)} of {len(names)} attentions; it must be 1 in "
-                "all (attention scores without a scale), or left out"
-            )
+            where = f"{len(scales)} of {len(names)} attentions"
+            raise self._error(f"queries_scale is {sorted(set(scales))} in {where}; it must be 1 in all, or left out")
         return {"head_dim": head_dim, "scaled_attention": not scales}
 
     def _positions(self, sizes: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -195,19 +190,18 @@ class _CTranslate2Transformer:
             raise self._error("it has position_encodings on one side; they must be on both")
         return add_positions(self._tensors, tables, sizes["hidden_dim"])
 
-    def _share_biases(self, sizes: Mapping[str, Any]) -> str:
-        """The kind of relative positions; tables that all layers of a side have in common become one."""
-        t = self._tensors
-        shared: dict[str, Tensor] = {}
-        for side in _SIDES:
-            names = [f"{side}.{i}.attention.position_bias" for i in range(sizes[f"{side}_layers"])]
-            if not all(np.array_equal(values(t[name]), values(t[names[0]])) for name in names):
-                return "relative"
-            shared |= {f"{side}_position_bias": t[names[0]]}
-        for name in [name for name in t if name.endswith(".position_bias")]:
-            del t[name]
-        t |= shared
-        return "relative-shared"
+    def _share_biases(self, sizes: dict[str, Any]) -> None:
+        """Make one of the tables of relative positions that all layers of a side have in common."""
+        if sizes["positions"] != "relative":
+            return
+        t, layers = self._tensors, {side: range(sizes[f"{side}_layers"]) for side in _SIDES}
+        names = {side: [f"{side}.{i}.attention.position_bias" for i in layers[side]] for side in _SIDES}
+        if all(np.array_equal(values(t[name]), values(t[own[0]])) for own in names.values() for name in own):
+            sizes["positions"] = "relative-shared"
+            for side, own in names.items():
+                t[f"{side}_position_bias"] = t[own[0]]
+                for name in own:
+                    del t[name]
 
     def _scale_outputs(self) -> None:
         """Multiply the decoder's last norm by scale_outputs, of hidden vectors; raises ModelError without that norm."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam.convert.foreign import checked_decoding
+from sharpbeam.convert.formats.marian import read_options
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.formats.yaml import read_options
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist
 
@@ -34,13 +34,24 @@ class MarianFiles:
     notes: tuple[str, ...] = ()
 
 
-def is_options_file(path: Path) -> bool:
-    """Whether `path` is named as YAML options are."""
-    return path.suffix in _YAML
+def find_marian_files(path: Path, source: Path | None, target: Path | None) -> MarianFiles:
+    """The files of the model `path`, or of the one that its options `path` name, except those that the caller names.
+
+    Vocabularies are those that the options name, if they lie next to the model; else srcvocab.* and trgvocab.*; else
+    the only one there. Raises ModelError if there is not one, and InputError for options that cannot be read.
+    """
+    options, model = (path, _named_model(path)) if path.suffix in _YAML else (_find_options(path), path)
+    facts = read_options(options) if options else {}
+    if source is None:
+        vocabularies = _vocabularies(model, facts)
+        source, target = vocabularies[0], target or vocabularies[-1]
+    shortlist, notes = _shortlist(model.parent, facts)
+    decoding = _decoding(options, facts) if options and "models" in facts else {}
+    return MarianFiles(model, source, target or source, shortlist, decoding, notes)
 
 
-def named_model(options: Path) -> Path:
-    """The model that a file of options names, which lies next to it; raises ModelError or InputError."""
+def _named_model(options: Path) -> Path:
+    """The model that a file of options names, which lies next to it."""
     names = _names(read_options(options), "models")
     if len(names) != 1:
         raise InputError(
@@ -52,43 +63,17 @@ def named_model(options: Path) -> Path:
     return path
 
 
-def find_marian_files(
-    model: Path, source: Path | None, target: Path | None, options: Path | None = None
-) -> MarianFiles:
-    """The files that belong to `model`, except those that the caller names.
-
-    Vocabularies are those that the options name, if they lie next to the model; else srcvocab.* and trgvocab.*; else
-    the only one there. Raises ModelError if there is not one, and InputError for options that cannot be read.
-    """
-    path = options or _find_options(model)
-    facts = read_options(path) if path else {}
-    if source is None:
-        vocabularies = _vocabularies(model, facts)
-        source, target = vocabularies[0], target or vocabularies[-1]
-    shortlist, notes = _shortlist(model.parent, facts)
-    decoding = _decoding(path, facts) if path and "models" in facts else {}
-    return MarianFiles(model, source, target or source, shortlist, decoding, notes)
-
-
 def _find_options(model: Path) -> Path | None:
-    """The options that Marian writes for its decoder, or those that name the model; or those it was trained with."""
-    for name in (f"{model.name}.decoder.yml", *_others(model), f"{model.name}.yml"):
-        if (model.parent / name).is_file():
-            return model.parent / name
-    return None
-
-
-def _others(model: Path) -> list[str]:
-    """The name of the other file of options that names the model; none if several do."""
-    names = []
+    """The options that Marian writes for its decoder, or the only ones that name the model; or its training's."""
+    naming = []
     for path in _files(model, *_YAML):
         try:
-            if model.name in _names(read_options(path), "models"):
-                names.append(path.name)
+            naming += [path.name] if model.name in _names(read_options(path), "models") else []
         except SharpbeamError:
             if path.name.startswith("config"):  # others are vocabularies, or of other models
                 raise
-    return names if len(names) == 1 else []
+    names = (f"{model.name}.decoder.yml", *(naming if len(naming) == 1 else ()), f"{model.name}.yml")
+    return next((path for name in names if (path := model.parent / name).is_file()), None)
 
 
 def _files(model: Path, *endings: str) -> list[Path]:

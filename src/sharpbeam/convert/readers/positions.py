@@ -39,7 +39,7 @@ def add_positions(tensors: Tensors, tables: Sequence[Floats], dim: int) -> tuple
         return {"positions": table.kind, "position_offset": table.first}, table.interleaved
     if len(tables) != 2 or len(sizes) > 1:
         raise ModelError(
-            f"{tensors.weights.path}: the tables of positions of encoder and decoder have different sizes."
+            f"{tensors.weights.path}: the learned tables of both sides must have one size, but are {sizes}."
         )
     return add_learned(tensors, tables), False
 

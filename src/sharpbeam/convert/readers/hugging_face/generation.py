@@ -55,6 +55,9 @@ def special_ids(facts: Facts, generation: Facts) -> dict[str, int]:
     """The ids of eos, pad and of the token that the decoder starts from."""
     if isinstance(generation.get("eos_token_id"), list):
         raise generation.refusal("eos_token_id", "one id; Sharpbeam lacks several ends")
+    if generation.get("decoder_start_token_id") is None:
+        start = "a token's id: that of </s> for mBART-50, of the language to translate into for mBART-cc25"
+        raise generation.refusal("decoder_start_token_id", start)
     return {
         "bos_id": generation.integer("decoder_start_token_id"),
         "eos_id": generation.integer("eos_token_id"),

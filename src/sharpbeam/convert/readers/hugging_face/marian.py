@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
-
 from sharpbeam.convert.facts import Facts
-from sharpbeam.convert.formats.weights import Tensor, Tensors, Weights
-from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
-from sharpbeam.convert.readers.hugging_face.generation import special_ids
-from sharpbeam.convert.readers.hugging_face.marian_tokens import read_tokens
+from sharpbeam.convert.formats.weights import Tensor, Tensors
 from sharpbeam.convert.readers.positions import add_learned, add_positions, with_sines_first
-from sharpbeam.convert.readers.tokens import Tokens
 from sharpbeam.convert.readers.transformer import add_tensors, in_layers
 
-_ACTIVATIONS: dict[str, Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]] = {
+Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
+ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -85,91 +80,64 @@ NAMES: Mapping[str, str] = {
         ".{end}",
     ),
 }
+_SIDES = ("encoder", "decoder")
 _ENCODER_EMBEDDING, _DECODER_EMBEDDING = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SKIPPED = 2  # rows of mBART's tables of positions that stand for no position
 
 
-def read_marian(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor], Tokens]:
-    """Config, tensors and tokens of these models, as `Reader`."""
-    facts = checkpoint.facts
-    for name, value in _FIXED[checkpoint.kind].items():
+def read_marian(facts: Facts, tensors: Tensors) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts of TransformerConfig except tokens and languages, and all tensors, as `Reader`.
+
+    Raises ModelError if a tensor is missing, of another shape, or left over.
+    """
+    kind = facts.text("model_type")
+    for name, value in _FIXED[kind].items():
         facts.require(name, [value])
-    sizes, tensors = _MarianReader(checkpoint.kind, facts, checkpoint.weights).read()
-    if checkpoint.generation.get("decoder_start_token_id") is None:
-        start = "a token's id: that of </s> for mBART-50, of the language to translate into for mBART-cc25"
-        raise checkpoint.generation.refusal("decoder_start_token_id", start)
-    special = special_ids(facts, checkpoint.generation)
-    source, target = sizes["source_vocab_size"], sizes["target_vocab_size"]
-    return sizes, tensors, read_tokens(checkpoint.folder, checkpoint.kind, source, target, special)
+    sizes = _embeddings(facts, tensors) | {
+        "norm": "post" if kind == "marian" else "pre",
+        "encoder_final_norm": kind != "marian",
+        "decoder_final_norm": kind != "marian",
+        "embedding_norm": kind == "mbart",
+        "activation": facts.choice("activation_function", ACTIVATIONS),
+        "scaled_embedding": facts.flag("scale_embedding"),
+    }
+    for side in _SIDES:
+        theirs = {"layers": "layers", "heads": "attention_heads", "ffn_dim": "ffn_dim"}
+        sizes |= {f"{side}_{name}": facts.integer(f"{side}_{their}") for name, their in theirs.items()}
+    positions, interleaved = _positions(kind, facts, tensors, sizes["hidden_dim"])
+    sizes |= positions
+    add_tensors(tensors, sizes, NAMES)
+    tensors.weights.ignore(_SHARED, _ENCODER_EMBEDDING, _DECODER_EMBEDDING, _HEAD)
+    tensors.weights.check_all_taken()
+    return sizes, with_sines_first(tensors, sizes["hidden_dim"]) if interleaved else tensors
 
 
-class _MarianReader:
-    """The config and the weights of one model, and our tensors."""
+def _embeddings(facts: Facts, tensors: Tensors) -> dict[str, Any]:
+    """The facts of both embeddings and the output layer, which are added to the tensors.
 
-    def __init__(self, kind: str, facts: Facts, weights: Weights) -> None:
-        self.kind, self.facts, self.weights, self._tensors = kind, facts, weights, Tensors(weights)
-
-    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The facts of TransformerConfig except tokens and languages, and all tensors.
-
-        Raises ModelError if a tensor is missing, of another shape, or left over.
-        """
-        facts, w, t = self.facts, self.weights, self._tensors
-        sizes = self._embeddings() | {
-            "norm": "post" if self.kind == "marian" else "pre",
-            "encoder_final_norm": self.kind != "marian",
-            "decoder_final_norm": self.kind != "marian",
-            "embedding_norm": self.kind == "mbart",
-            "activation": facts.choice("activation_function", _ACTIVATIONS),
-            "scaled_embedding": facts.flag("scale_embedding"),
-        }
-        for side in ("encoder", "decoder"):
-            sizes |= {
-                f"{side}_layers": facts.integer(f"{side}_layers"),
-                f"{side}_heads": facts.integer(f"{side}_attention_heads"),
-                f"{side}_ffn_dim": facts.integer(f"{side}_ffn_dim"),
-            }
-        positions, interleaved = self._positions(sizes["hidden_dim"])
-        sizes |= positions
-        bias, target = "final_logits_bias", sizes["target_vocab_size"]
-        t["output_bias"] = w.take(bias, 1, target)[0] if bias in w else np.zeros(target, np.float32)
-        add_tensors(t, sizes, NAMES)
-        w.ignore(_SHARED, _ENCODER_EMBEDDING, _DECODER_EMBEDDING, _HEAD)
-        w.check_all_taken()
-        return sizes, with_sines_first(t, sizes["hidden_dim"]) if interleaved else t
-
-    def _embeddings(self) -> dict[str, Any]:
-        """The facts of both embeddings and the output matrix, which are added to the tensors.
-
-        A matrix of several names may have any of them in the file, which decides whether they are one matrix.
-        """
-        facts = self.facts
-        shared, vocab = facts.flag("share_encoder_decoder_embeddings"), facts.integer("vocab_size")
-        source = [_ENCODER_EMBEDDING, *((_SHARED, _DECODER_EMBEDDING, _HEAD) if shared else ())]
-        target = [_DECODER_EMBEDDING, *((_SHARED, _ENCODER_EMBEDDING, _HEAD) if shared else ())]
-        output = [_HEAD, *(target if facts.flag("tie_word_embeddings") else ())]
-        rows = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
-        dim = facts.integer("d_model")
-        shapes = (vocab, dim), (vocab if shared else rows or vocab, dim)
-        return self._tensors.add_embeddings(source, target, output, shapes)
-
-    def _positions(self, dim: int) -> tuple[dict[str, Any], bool]:
-        """The facts of positions, as `add_positions`; without tables they are as the classes make them."""
-        w = self.weights
-        names = [_position_table(w, "encoder"), _position_table(w, "decoder")]
-        if self.kind == "mbart":
-            rows = self.facts.integer("max_position_embeddings") + _SKIPPED
-            return add_learned(self._tensors, [w.take(name, rows, dim)[_SKIPPED:] for name in names]), False
-        if self.kind == "marian" and any(name in w for name in names):
-            return add_positions(self._tensors, [w.whole(name) for name in names if name in w], dim)
-        if self.kind == "marian":
-            return {"positions": "sinusoidal"}, False
-        w.ignore(*names)  # M2M100 makes its table anew and ignores the file's
-        return {"positions": "sinusoidal-t2t", "position_offset": self.facts.integer("pad_token_id") + 1}, False
+    A matrix of several names may have any of them in the file, which decides whether they are one matrix.
+    """
+    shared, vocab = facts.flag("share_encoder_decoder_embeddings"), facts.integer("vocab_size")
+    source = [_ENCODER_EMBEDDING, *((_SHARED, _DECODER_EMBEDDING, _HEAD) if shared else ())]
+    target = [_DECODER_EMBEDDING, *((_SHARED, _ENCODER_EMBEDDING, _HEAD) if shared else ())]
+    output = [_HEAD, *(target if facts.flag("tie_word_embeddings") else ())]
+    rows = facts.get("decoder_vocab_size") and facts.integer("decoder_vocab_size")
+    dim = facts.integer("d_model")
+    shapes = (vocab, dim), (vocab if shared else rows or vocab, dim)
+    return tensors.add_embeddings(source, target, output, "final_logits_bias", shapes)
 
 
-def _position_table(weights: Weights, side: str) -> str:
-    """The name of a table of positions: MarianMT and older M2M100 differ by a letter."""
-    name = f"model.{side}.embed_positions.weight"
-    return name if name in weights else name + "s"
+def _positions(kind: str, facts: Facts, tensors: Tensors, dim: int) -> tuple[dict[str, Any], bool]:
+    """The facts of positions, as `add_positions`; without tables they are as the classes make them."""
+    w, names = tensors.weights, [f"model.{side}.embed_positions.weight" for side in _SIDES]
+    names = [name if name in w else name + "s" for name in names]  # M2M100 of older versions
+    if kind == "mbart":
+        rows = facts.integer("max_position_embeddings") + _SKIPPED
+        return add_learned(tensors, [w.take(name, rows, dim)[_SKIPPED:] for name in names]), False
+    if kind == "m2m_100":
+        w.ignore(*names)  # it makes its table anew and ignores the file's
+        return {"positions": "sinusoidal-t2t", "position_offset": facts.integer("pad_token_id") + 1}, False
+    if tables := [w.whole(name) for name in names if name in w]:
+        return add_positions(tensors, tables, dim)
+    return {"positions": "sinusoidal"}, False

@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.foreign import ForeignModel
-from sharpbeam.convert.formats.weights import Tensor, values
+from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
+from sharpbeam.convert.formats.weights import Tensor, Tensors, values
 from sharpbeam.convert.readers.hugging_face import generation as options
 from sharpbeam.convert.readers.hugging_face import marian, t5
-from sharpbeam.convert.readers.hugging_face.checkpoint import Checkpoint
-from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS, Tokens
+from sharpbeam.convert.readers.hugging_face.tokens import read_tokens
+from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.text.json import read_json
 
-# The facts of TransformerConfig except those of tokens, all tensors by our names, and the tokens, of one class of
-# `transformers`. Raises ModelError by name for a feature that Sharpbeam lacks.
-Reader = Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Tensor], Tokens]]
+# From the facts of config.json and the weights of one class of `transformers`: the facts of TransformerConfig except
+# those of tokens, and all tensors by our names. Raises ModelError by name for a feature that Sharpbeam lacks.
+Reader = Callable[[Facts, Tensors], tuple[dict[str, Any], dict[str, Tensor]]]
 # By model_type: the defaults of the class, since older versions leave them out of config.json, and the reader.
 FAMILIES: Mapping[str, tuple[Mapping[str, Any], Reader]] = {
     **{kind: (defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},
@@ -39,13 +41,13 @@ def read_hugging_face(folder: Path) -> ForeignModel:
             "others with transformers, and those without an encoder with vLLM or llama.cpp."
         )
     defaults, read = FAMILIES[kind]
-    checkpoint = Checkpoint.open(folder, kind, config, defaults)
-    facts, generation = checkpoint.facts, checkpoint.generation
+    facts, generation = Facts(path, config, defaults), _generation(folder, config, defaults)
     facts.require("is_encoder_decoder", [True])
     if facts.get("quantization_config") is not None:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantized")
     options.refuse_lacking_options(generation)
-    sizes, tensors, tokens = read(checkpoint)
+    sizes, tensors = read(facts, Tensors(read_hugging_face_weights(folder)))
+    tokens = read_tokens(folder, kind, sizes, options.special_ids(facts, generation))
     sizes |= tokens.facts
     sizes |= options.forced_facts(sizes.get("languages", {}), sizes.get("target_tag", False), generation)
     suppressed = options.suppressed_ids(generation)
@@ -63,3 +65,14 @@ def read_hugging_face(folder: Path) -> ForeignModel:
         options.notes(generation),
         decoding=options.search_options(generation),
     )
+
+
+def _generation(folder: Path, config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Facts:
+    """The facts of generation_config.json, then of `config`, config.json, then the defaults of the class."""
+    path = folder / "generation_config.json"
+    own = read_json(path) if path.is_file() else {}
+    facts = {**defaults, **config, **own}
+    for name in ("eos_token_id", "forced_eos_token_id"):
+        if isinstance(facts.get(name), list) and len(facts[name]) == 1:
+            (facts[name],) = facts[name]
+    return Facts(path if own else folder / "config.json", facts)

@@ -1,4 +1,16 @@
-"""The parts of a tokenizer of Hugging Face: pieces with their ids, special tokens, languages."""
+"""The tokens of Hugging Face's tokenizers: SentencePiece models, and which id each piece has.
+
+* MarianMT: source.spm, target.spm, and vocab.json for both sides (or target_vocab.json for the target). Models with
+  several target languages have pieces >>code<<.
+* M2M100: sentencepiece.bpe.model and vocab.json; after them a token __code__ for each language, and some unused ones.
+  SMaLL-100 has the same, and the tag of the target's language before the source.
+* NLLB: sentencepiece.bpe.model, whose pieces are one id higher, after <s> <pad> </s> <unk>; then the languages'
+  tokens, whose ids tokenizer.json has, and <mask>.
+* mBART: as NLLB, with languages that the class of the tokenizer knows. mBART-50 has the source's tag before the source,
+  mBART-cc25 after it, and its decoder starts from the tag of the one language that it translates into.
+* T5: spiece.model. After its pieces there are sentinels <extra_id_0>, ... (100, unless tokenizer_config.json has
+  another number), the last of them first. Those of MADLAD-400 have tags <2de> of target languages among the pieces.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +20,132 @@ from typing import Any, Literal
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import read_spm
-from sharpbeam.convert.readers.tokens import Tags, TokenLists, Tokens
+from sharpbeam.convert.readers.tokens import SENTINEL, Tags, TokenLists, Tokens
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, check_words, read_json
 
 SourceTag = Literal["none", "source", "target", "source-behind"]  # vocabulary: stored
+# The order of the language tokens of M2M-100 (Fan et al. 2020), Facebook's models for WMT21, mBART (Liu et al. 2020)
+# and mBART-50 (Tang et al. 2020), of which the files of these models name none, or need not.
+_MBART = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+)
+_MBART_50 = (
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN "
+    "te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
+_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
+        "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
+        "ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+_M2M_CLASSES = ("M2M100Tokenizer", "SMALL100Tokenizer")
+_NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
+_MBART_CLASSES = ("MBartTokenizer", "MBartTokenizerFast", "MBart50Tokenizer", "MBart50TokenizerFast")
+_BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
+_MASK = "<mask>"
 
 
-def tokenizer_facts(folder: Path, defaults: Mapping[str, Any] | None = None) -> Facts:
-    """The facts of tokenizer_config.json, if it is there."""
+_T5_CLASSES = (
+    *("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast"),
+    *("TokenizersBackend", "PreTrainedTokenizerFast"),
+)
+
+
+def read_tokens(folder: Path, kind: str, sizes: Mapping[str, Any], special: Mapping[str, int]) -> Tokens:
+    """The tokens of the model in `folder`, whose config has these `sizes`; `special` lacks unk. Raises ModelError."""
     path = folder / "tokenizer_config.json"
-    return Facts(path, read_json(path) if path.is_file() else {}, defaults)
+    tokenizer = Facts(path, read_json(path) if path.is_file() else {}, {"extra_ids": 100})
+    size = sizes["source_vocab_size"]
+    if kind == "marian":
+        return _marian(folder, tokenizer, size, sizes["target_vocab_size"], special)
+    if kind == "mbart":
+        return _mbart(folder, tokenizer, size, special)
+    if kind != "m2m_100":
+        return _t5(folder, tokenizer, size, special)
+    # One class of weights has several tokenizers, which differ in the ids of tokens and in the places of tags.
+    if tokenizer.text("tokenizer_class"):
+        classes = {**dict.fromkeys(_M2M_CLASSES, _m2m), **dict.fromkeys(_NLLB_CLASSES, _nllb)}
+        read = tokenizer.choice("tokenizer_class", classes)
+    else:
+        read = _m2m if (folder / "vocab.json").is_file() else _nllb
+    return read(folder, tokenizer, size, special)
 
 
-def multilingual(
+def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Tokens:
+    shared = not tokenizer.flag("separate_vocabs")
+    path = folder / ("vocab.json" if shared else "target_vocab.json")
+    source, target = _ids(folder / "vocab.json"), _ids(path)
+    lists = TokenLists(
+        folder,
+        _by_id(source, source_size),
+        _by_id(target, target_size),
+        read_spm(folder / "source.spm")[0],
+        read_spm(folder / "target.spm")[0],
+    )
+    return lists.tokens(_with_unk(path, tokenizer, target, special), lists.tags(shared))
+
+
+def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
+    ids = _ids(folder / "vocab.json")
+    codes = tokenizer.choice("language_codes", _LANGUAGES) if tokenizer.get("language_codes") else _LANGUAGES["m2m100"]
+    first = len(ids)
+    languages = {code: first + i for i, code in enumerate(codes.split())}
+    pieces = ids | {f"__{code}__": token for code, token in languages.items()}
+    special = _with_unk(folder / "vocab.json", tokenizer, ids, special)
+    tag: SourceTag = "target" if tokenizer.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
+    return _multilingual(folder, pieces, size, special, languages, tag)
+
+
+def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
+    pieces, first = _fairseq_pieces(folder)
+    languages = {
+        code: token for code, token in _added_tokens(folder, first).items() if token >= first and code != _MASK
+    }
+    tag: SourceTag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    return _multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag)
+
+
+def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
+    pieces, first = _fairseq_pieces(folder)
+    fifty = size >= first + len(f"{_MBART} {_MBART_50}".split())
+    if tokenizer.text("tokenizer_class"):
+        fifty = tokenizer.choice("tokenizer_class", {name: "50" in name for name in _MBART_CLASSES})
+    codes = f"{_MBART} {_MBART_50}" if fifty else _MBART
+    languages = {code: first + i for i, code in enumerate(codes.split())}
+    target = next((code for code, token in languages.items() if token == special["bos_id"]), "")
+    tag: SourceTag = "source" if fifty else "source-behind"  # vocabulary: stored
+    return _multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag, target)
+
+
+def _t5(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
+    if tokenizer.text("tokenizer_class"):
+        tokenizer.choice("tokenizer_class", dict.fromkeys(_T5_CLASSES))
+    path = folder / "spiece.model"
+    if not path.is_file():
+        raise ModelError(f"{folder} has no spiece.model; copy that of the model that it was made from into the folder.")
+    spm, pieces = read_spm(path)
+    ids = {piece: token for token, piece in enumerate(pieces)}
+    extra = tokenizer.integer("extra_ids")
+    if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
+        ids |= {f"{SENTINEL}{extra - 1 - i}>": len(pieces) + i for i in range(extra)}
+    all_pieces = _by_id(ids, size)
+    lists = TokenLists(folder, all_pieces, all_pieces, spm, spm)
+    return lists.tokens(_with_unk(path, tokenizer, ids, special), lists.tags(shared=True))
+
+
+def _fairseq_pieces(folder: Path) -> tuple[dict[str, int], int]:
+    """The pieces of a SentencePiece model one id higher, after four special ones; and the first id after them."""
+    spm = read_spm(folder / "sentencepiece.bpe.model")[1]
+    pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
+    return pieces | {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}, len(spm) + 1
+
+
+def _multilingual(
     folder: Path,
     ids: Mapping[str, int],
     size: int,
@@ -38,7 +162,7 @@ def multilingual(
     if not languages or outside:
         fault = f"language {outside[0]!r} has a token outside the embedding" if outside else "it names no languages"
         raise ModelError(f"{folder}: {fault}; its tokenizer files are not those of the weights.")
-    pieces, (spm, _) = by_id(ids, size), read_spm(folder / "sentencepiece.bpe.model")
+    pieces, (spm, _) = _by_id(ids, size), read_spm(folder / "sentencepiece.bpe.model")
     # src_lang and tgt_lang of tokenizer_config.json are whatever the tokenizer was saved with, so nothing is a default.
     facts: dict[str, Any] = {"languages": languages, "target_language": target, "source_tag": tag}
     facts["target_tag"] = not target and tag != "target"
@@ -47,7 +171,7 @@ def multilingual(
     )
 
 
-def added_tokens(folder: Path, first: int) -> dict[str, int]:
+def _added_tokens(folder: Path, first: int) -> dict[str, int]:
     """The tokens that a tokenizer has next to its pieces, and their ids: written there, or by their order."""
     path = folder / "tokenizer.json"
     if path.is_file():
@@ -63,13 +187,9 @@ def added_tokens(folder: Path, first: int) -> dict[str, int]:
     return tokens
 
 
-def read_ids(path: Path) -> dict[str, int]:
-    """Pieces and their ids; raises ModelError as `check_ids`."""
-    return check_ids(path, read_json(path, WORDS))
-
-
-def check_ids(path: Path, ids: dict[str, Any]) -> dict[str, int]:
-    """`ids`; raises ModelError for ids that are no numbers, or of two pieces, and for pieces that are no text."""
+def _ids(path: Path) -> dict[str, int]:
+    """Pieces and their ids; raises ModelError for ids that are no numbers, or of two pieces."""
+    ids = read_json(path, WORDS)
     if not all(type(token) is int and token >= 0 for token in ids.values()):
         raise ModelError(f"{path} must give each piece an id of 0 or more.")
     if len(set(ids.values())) != len(ids):
@@ -78,14 +198,15 @@ def check_ids(path: Path, ids: dict[str, Any]) -> dict[str, int]:
     return ids
 
 
-def id_of(path: Path, ids: Mapping[str, int], piece: str) -> int:
-    """The id of `piece`; raises ModelError if `path`, whose `ids` these are, lacks it."""
+def _with_unk(path: Path, tokenizer: Facts, ids: Mapping[str, int], special: Mapping[str, int]) -> dict[str, int]:
+    """`special` with the id of the unknown token; raises ModelError if `path`, whose `ids` these are, lacks it."""
+    piece = tokenizer.text("unk_token") or "<unk>"
     if piece not in ids:
         raise ModelError(f"{path} lacks the piece {piece!r} for unknown words.")
-    return ids[piece]
+    return {"unk_id": ids[piece], **special}
 
 
-def by_id(ids: Mapping[str, int], size: int) -> list[str]:
+def _by_id(ids: Mapping[str, int], size: int) -> list[str]:
     """The piece of each of `size` ids; those without one get a name that no text has."""
     pieces = [f"<unused {i}>" for i in range(size)]
     for piece, token in ids.items():
