@@ -5,17 +5,17 @@ from __future__ import annotations
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from sharpbeam.errors import ModelError
-from sharpbeam.storage.atomic import replacing_file
 
 MOST_FILES, MOST_TIMES = 200, 50  # files, and bytes for each byte of the archive
-CHUNK = 1 << 20
-Member = tuple[PurePosixPath, Any]
+CHUNK = 1 << 18
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -26,56 +26,45 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with _opened(archive) as (members, open_member):
-            top = min((len(path.parts) for path, _ in members), default=0)
-            home = next((path.parent for path, _ in members if len(path.parts) == top), None)
-            left = MOST_TIMES * archive.stat().st_size + CHUNK
-            for path, member in members:
+        with ExitStack() as opened:
+            members = list(islice(_members(archive, opened), MOST_FILES + 1))
+            if len(members) > MOST_FILES:
+                raise ModelError(f"the archive holds more than {MOST_FILES} files; that is no model.")
+            home = min((path.parent for path, _ in members), key=lambda path: len(path.parts), default=None)
+            left = MOST_TIMES * archive.stat().st_size + (1 << 20)
+            for path, open_member in members:
                 if path.parent == home:
-                    left -= _copied(open_member(member), folder / path.name, left)
+                    fault = "the archive unpacks to far more than it has; that is no model."
+                    with open_member() as file, (folder / path.name).open("xb") as out:
+                        left -= copy(file, out, left, fault)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, FileExistsError, RuntimeError) as error:
         raise ModelError(f"{archive.name} cannot be unpacked: {error}.") from error
 
 
-@contextmanager
-def _opened(archive: Path) -> Iterator[tuple[list[Member], Any]]:
-    """The plain files of an archive by path, and the function that opens one."""
+def _members(archive: Path, opened: ExitStack) -> Iterator[tuple[PurePosixPath, Callable[[], Any]]]:
+    """The paths of the plain files of an archive, and what opens each."""
+    files: Iterator[tuple[str, Any]]
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            every = [(PurePosixPath(info.filename), info) for info in packed.infolist() if not info.is_dir()]
-            yield _checked(every), packed.open
+        packed = opened.enter_context(zipfile.ZipFile(archive))
+        files = ((info.filename, partial(packed.open, info)) for info in packed.infolist() if not info.is_dir())
     elif tarfile.is_tarfile(archive):
-        with tarfile.open(archive) as tar:
-            files = []
-            for info in tar:
-                files += [(PurePosixPath(info.name), info)] if info.isreg() else []
-                _checked(files)
-            yield _checked(files), tar.extractfile
+        tar = opened.enter_context(tarfile.open(archive))  # noqa: SIM115 (the stack closes it)
+        files = ((info.name, partial(tar.extractfile, info)) for info in tar if info.isreg())
     else:
         raise ModelError(f"{archive.name} is no .tar, .tar.gz or .zip archive.")
+    for name, open_member in files:
+        path = PurePosixPath(name)
+        if path.name not in ("", "..") and "\\" not in path.name:
+            yield path, open_member
 
 
-def _checked(members: list[Member]) -> list[Member]:
-    """Raise ModelError for too many files."""
-    if len(members) > MOST_FILES:
-        raise ModelError(f"the archive holds more than {MOST_FILES} files; that is no model.")
-    return [member for member in members if member[0].name not in ("", "..") and "\\" not in member[0].name]
-
-
-def _copied(file: IO[bytes], to: Path, most: int) -> int:
-    """Write a file of an archive; its bytes."""
+def copy(file: IO[bytes], out: IO[bytes], most: int, fault: str, report: Callable[[int], None] = lambda _: None) -> int:
+    """Write the rest of a file to another one; its bytes. Raises ModelError with `fault` for more than `most`."""
     count = 0
-    with file, to.open("xb") as out:
-        while data := file.read(CHUNK):
-            count += len(data)
-            if count > most:
-                raise ModelError("the archive unpacks to far more than it has; that is no model.")
-            out.write(data)
+    while data := file.read(CHUNK):
+        count += len(data)
+        if count > most:
+            raise ModelError(fault)
+        out.write(data)
+        report(len(data))
     return count
-
-
-def pack(folder: Path, archive: Path) -> None:
-    """Write the files of `folder` to `archive`, a .tar."""
-    with replacing_file(archive) as temporary, tarfile.open(temporary, "w") as tar:
-        for path in sorted(folder.iterdir()):
-            tar.add(path, f"{folder.name}/{path.name}", recursive=False)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import sharpbeam
 from sharpbeam.errors import InputError, ModelError, OutputError
 from sharpbeam.hub.names import Name, name_of
-from sharpbeam.storage.atomic import lock_file, write_text
+from sharpbeam.storage.atomic import lock_file, replacing_file, write_text
 from sharpbeam.text.json import read_json
 
 if TYPE_CHECKING:
@@ -112,11 +112,14 @@ def remove(text: str) -> None:
 
 def pack_model(text: str, archive: Path) -> None:
     """Write a model of the cache as an archive, which `get` reads where there is no network."""
-    from sharpbeam.hub.archives import pack
+    import tarfile
 
     if archive.exists():
         raise OutputError(f"{archive} is there already; give another name.")
-    pack(_installed(text), archive)
+    folder = _installed(text)
+    with replacing_file(archive) as temporary, tarfile.open(temporary, "w") as tar:
+        for path in sorted(folder.iterdir()):
+            tar.add(path, f"{folder.name}/{path.name}", recursive=False)
 
 
 def _installed(text: str) -> Path:
@@ -188,13 +191,13 @@ def _install(entry: ListedModel, folder: Path) -> None:
     """Fetch, convert and put in place; the downloads are removed only then."""
     try:
         work = _work_of(entry)
-        files, made = _download(entry, work / "files"), work / "new" / folder.name
+        files, model = _download(entry, work / "files"), work / "new" / folder.name
         _show(f"converting {entry.name}")
-        shutil.rmtree(made.parent, ignore_errors=True)
-        sharpbeam._make_model(files, made)
-        os.replace(work / ORIGIN, made / ORIGIN)
+        shutil.rmtree(model.parent, ignore_errors=True)
+        sharpbeam._make_model(files, model)
+        os.replace(work / ORIGIN, model / ORIGIN)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(made, folder)
+        os.replace(model, folder)
         shutil.rmtree(work)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from sharpbeam.errors import InputError, ModelError, needs_extra
+from sharpbeam.hub.archives import CHUNK, copy
 
 MIRROR, OFFLINE = "SHARPBEAM_MIRROR", "SHARPBEAM_OFFLINE"
 TIMEOUT, WAITS = 20.0, (0.5, 2.0, 5.0)  # seconds without an answer, and before each next try
-CHUNK = 1 << 18
 MOST_JSON = 64 << 20  # bytes of a registry
 MOST_BYTES = 64 << 30  # of a file whose size no registry states
 Report = Callable[[int], None]  # is told how many bytes came
@@ -51,17 +52,10 @@ def is_offline() -> bool:
 
 
 def read_url(url: str) -> bytes:
-    """The answer to `url`, at most MOST_JSON bytes. Raises InputError."""
-    data = bytearray()
-
-    def read(answer: HTTPResponse) -> None:
-        data[:] = answer.read(MOST_JSON + 1)
-        if len(data) > MOST_JSON:
-            raise ModelError(f"{url} sends more than {MOST_JSON >> 20} MiB; that is no list of models.")
-        _check_end(answer, len(data))
-
-    _tried(url, lambda: 0, read)
-    return bytes(data)
+    """The answer to `url`, at most MOST_JSON bytes. Raises InputError or ModelError."""
+    with TemporaryDirectory() as folder:
+        fetch(File(url, "answer", transfer=MOST_JSON), answer := Path(folder, "answer"))
+        return answer.read_bytes()
 
 
 def fetch(file: File, to: Path, report: Report = lambda _: None) -> None:
@@ -73,7 +67,7 @@ def fetch(file: File, to: Path, report: Report = lambda _: None) -> None:
     if not (file.sha256 or file.git):
         part.unlink(missing_ok=True)  # what cannot be checked is not continued
     report(_length(part))
-    _tried(file.url, lambda: _length(part), lambda answer: _append(answer, file, part, report))
+    _download(file, part, report)
     unpacked = part.with_suffix(".unpacked") if file.packing else part
     try:
         if file.packing:
@@ -88,12 +82,12 @@ def fetch(file: File, to: Path, report: Report = lambda _: None) -> None:
     part.unlink(missing_ok=True)
 
 
-def _tried(url: str, begin: Callable[[], int], use: Callable[[HTTPResponse], None]) -> None:
-    """`use` the answer with what is left from the byte `begin` on; what may pass is tried again. Raises InputError."""
+def _download(file: File, part: Path, report: Report) -> None:
+    """Fetch what `part` lacks of a file; what may pass is tried again. Raises InputError."""
     for wait in (*WAITS, None):
         try:
-            with _open(url, begin()) as answer:
-                use(answer)
+            with _open(file.url, _length(part)) as answer:
+                _append(answer, file, part, report)
             return
         except HTTPError as error:
             if error.code == 416:  # nothing is left
@@ -101,14 +95,14 @@ def _tried(url: str, begin: Callable[[], int], use: Callable[[HTTPResponse], Non
             if wait is None or (error.code < 500 and error.code != 429):
                 reason = {404: "there is none of that name"}.get(error.code, error.reason)
                 reason = "it is not for everyone; HF_TOKEN is for the hub" if error.code in (401, 403) else reason
-                raise InputError(f"cannot fetch {url}: {reason} (HTTP {error.code}).") from error
+                raise InputError(f"cannot fetch {file.url}: {reason} (HTTP {error.code}).") from error
         except (OSError, HTTPException) as error:
             fault = getattr(error, "reason", None) or error
             if getattr(error, "errno", None) == errno.ENOSPC:
                 raise
             if wait is None or isinstance(fault, (FileNotFoundError, ConnectionRefusedError)):
                 raise InputError(
-                    f"cannot fetch {url}: {str(fault).rstrip('.') or type(fault).__name__}. Check the network, "
+                    f"cannot fetch {file.url}: {str(fault).rstrip('.') or type(fault).__name__}. Check the network, "
                     f"HTTPS_PROXY and {MIRROR}; what is in the cache works without (sharpbeam models list)."
                 ) from error
         time.sleep(wait)
@@ -141,43 +135,30 @@ def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _check_end(answer: HTTPResponse, count: int) -> None:
-    """Raise HTTPException where an answer has fewer bytes than it said."""
-    length = answer.headers.get("Content-Length")
-    if length and count < int(length):
-        raise HTTPException("the connection broke off")
-
-
 def _append(answer: HTTPResponse, file: File, part: Path, report: Report) -> None:
     """Add an answer to `part`; raises HTTPException where it ends too early, ModelError where it does not end."""
-    begin, count = _length(part) if answer.status == 206 else 0, 0
+    begin = _length(part) if answer.status == 206 else 0
     report(begin - _length(part))
     most = file.transfer or (file.size if not file.packing else None) or MOST_BYTES
+    fault = f"{file.url} sends more than {most:,} bytes, which no file of a registry has."
     with part.open("r+b" if begin else "wb") as out:
         out.seek(begin)
-        while data := answer.read(CHUNK):
-            count += len(data)
-            if begin + count > most:
-                raise ModelError(f"{file.url} sends more than the {most:,} bytes that its registry states.")
-            out.write(data)
-            report(len(data))
-    _check_end(answer, count)
+        count = copy(answer, out, most - begin, fault, report)
+    if count < int(answer.headers.get("Content-Length") or 0):
+        raise HTTPException("the connection broke off")
 
 
 def _unpack(file: File, part: Path, to: Path) -> None:
     """Unpack `part`; at most the bytes that the registry states are written."""
-    most, count = file.size or 100 * part.stat().st_size + CHUNK, 0
+    most = file.size or 100 * part.stat().st_size + CHUNK
+    fault = f"{file.url} unpacks to more than the {most:,} bytes that are allowed for it."
     unpacking: Any = gzip
     if file.packing == "zst":
         with needs_extra("unpacking .zst", "bulk"):
             unpacking = import_module("zstandard")
     try:
         with unpacking.open(part, "rb") as packed, to.open("wb") as out:
-            while data := packed.read(CHUNK):
-                count += len(data)
-                if count > most:
-                    raise ModelError(f"{file.url} unpacks to more than the {most:,} bytes that are allowed for it.")
-                out.write(data)
+            copy(packed, out, most, fault)
     except ModelError:
         raise
     except Exception as error:  # each packing has its own
@@ -190,13 +171,13 @@ def _check(file: File, path: Path) -> None:
     """Raise ModelError where `path` is not `file`."""
     size = path.stat().st_size
     fault = f"it has {size:,} bytes, not {file.size:,}" if file.size not in (None, size) else ""
-    sha256, git = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as content:
-        while data := content.read(CHUNK):
-            sha256.update(data)
-            git.update(data)
-    for name, stated, digest in (("SHA-256", file.sha256, sha256), ("git's SHA-1", file.git, git)):
-        if not fault and stated and stated.lower() != digest.hexdigest():
-            fault = f"its {name} is {digest.hexdigest()[:16]}..., not {stated[:16]}..."
+    git = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    for name, stated, digest in (("SHA-256", file.sha256, hashlib.sha256()), ("git's SHA-1", file.git, git)):
+        if stated and not fault:
+            with path.open("rb") as content:
+                while data := content.read(CHUNK):
+                    digest.update(data)
+            if stated.lower() != digest.hexdigest():
+                fault = f"its {name} is {digest.hexdigest()[:16]}..., not {stated[:16]}..."
     if fault:
         raise ModelError(f"{file.url} is not what its registry states: {fault}. Nothing was kept; try again later.")

@@ -92,7 +92,7 @@ def find(source: str, target: str) -> tuple[list[ListedModel], list[str]]:
         try:
             if registry == "opus":
                 entries.append(resolve(Name("opus", f"{source}-{target}")))
-                continue
+                break
             every = entries_of(registry)
         except SharpbeamError as error:
             if registry != "opus" or "HTTP 40" not in str(error):  # the hub's answer for what it lacks
@@ -157,19 +157,15 @@ def _firefox() -> list[ListedModel]:
             documents.append({})
     if len(faults) == len(documents):
         raise faults[0]
-    records = {each.files[0].sha256: each for each in _recorded(documents[0])}
-    entries = []
+    records, entries = {each.files[0].sha256: each for each in _recorded(documents[0])}, list[ListedModel]()
     for each in _stored(documents[1]):
         recorded = records.pop(each.files[0].sha256, None)
-        if recorded is None:
-            entries.append(each)
-            continue
-        stated = {file.name: file for file in recorded.files}
+        stated = {file.name: file for file in recorded.files} if recorded else {}
         files = tuple(
-            replace(file, size=stated.get(file.name, file).size, sha256=stated.get(file.name, file).sha256)
+            replace(file, size=own.size, sha256=own.sha256) if (own := stated.get(file.name)) else file
             for file in each.files
         )
-        entries.append(replace(recorded, kind=each.kind, files=files, quality=each.quality))
+        entries.append(replace(recorded, kind=each.kind, files=files, quality=each.quality) if recorded else each)
     return entries + list(records.values())
 
 
