@@ -1,9 +1,8 @@
 """Documents: sentences, markup, formats, guards."""
 
 from sharpbeam.contract.guards import Verdict, check_translation
-from sharpbeam.contract.steps import Job
+from sharpbeam.documents.formats.html import TagOptions, read_tagged
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
-from sharpbeam.documents.formats.tags import TagOptions, read_tagged
 from sharpbeam.documents.steps import DocumentTranslation, Sentence, document_steps
 from sharpbeam.documents.translation import run_steps, translate_document, translate_text
 from sharpbeam.text.glossary import Glossary, read_glossary
@@ -12,7 +11,6 @@ from sharpbeam.text.sentences import split_sentences
 __all__ = [
     "DocumentTranslation",
     "Glossary",
-    "Job",
     "Sentence",
     "TagOptions",
     "Verdict",

@@ -9,7 +9,7 @@ order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,11 +53,13 @@ def transfer(segment: Segment, pieces: Sequence[Piece]) -> list[Part]:
     text, ranges = joined_text(segment.text, pieces)
     if not segment.tags:
         return [Part(text)]
-    aligned, parts = _aligned(segment, pieces, text, ranges), list[Part]()
-    end, attended = len(aligned.text), len(aligned.sentences) == len(aligned.places)
-    placed = _Places(segment, aligned).inside(-1, 0, end) if attended else _in_order(segment, aligned)
-    _write(aligned.text, 0, end, placed, parts)
-    return parts
+    aligned = _aligned(segment, pieces, text, ranges)
+    top = _Placed(Tag(0, len(segment.text), ""), -1, 0, len(text))
+    if len(aligned.sentences) == len(aligned.places):
+        _Places(segment, aligned).fill(top)
+    else:
+        _fill_in_order(segment, aligned, top)
+    return list(_written(text, top))
 
 
 def _aligned(segment: Segment, pieces: Sequence[Piece], text: str, ranges: Sequence[tuple[int, int]]) -> _Aligned:
@@ -78,9 +80,8 @@ def _moved(ranges: list[tuple[int, int]], by: int) -> list[tuple[int, int]]:
     return [(start + by, end + by) for start, end in ranges]
 
 
-def _in_order(segment: Segment, aligned: _Aligned) -> list[_Placed]:
-    """Places of all tags: at about the same share of the letters of their sentence as in the source."""
-    top = _Placed(Tag(0, 0, ""), -1, 0, len(aligned.text))
+def _fill_in_order(segment: Segment, aligned: _Aligned, top: _Placed) -> None:
+    """Put all tags into `top`, at about the same share of the letters of their sentence as in the source."""
     every, filled = [top], [0]  # the top and the tags, and up to where each has tags inside
     lasts = [place[1] for place in aligned.places]
     for index, tag in enumerate(segment.tags):
@@ -96,7 +97,6 @@ def _in_order(segment: Segment, aligned: _Aligned) -> list[_Placed]:
         around.children.append(every[-1])
         filled[tag.parent + 1] = end
         filled.append(start)
-    return top.children
 
 
 def _in_proportion(aligned: _Aligned, lasts: list[int], at: int, after: int) -> int:
@@ -112,10 +112,6 @@ def _in_proportion(aligned: _Aligned, lasts: list[int], at: int, after: int) -> 
     return min((edge + after for edge in edges if edge >= 0), key=lambda edge: abs(edge - place), default=last)
 
 
-def _end(word: tuple[int, int]) -> int:
-    return word[1]
-
-
 @dataclass(slots=True)
 class _Group:
     """Tags that stand side by side: where they may be, and which of them have a place."""
@@ -125,9 +121,9 @@ class _Group:
     source: tuple[int, int]  # the range in the source of the tag around
     free: Bools  # [words] in no tag yet
     barrier: Bools  # [words] before this word stands a tag
-    taken: list[_Placed] = field(default_factory=list)
+    placed: list[_Placed] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)  # of those that are not empty, in order
-    sought: dict[str, int] = field(default_factory=dict)  # from where each fixed text is looked for
+    next_at: dict[str, int] = field(default_factory=dict)  # from where each fixed text is looked for
 
     def free_point(self, place: int) -> int:
         """`place`, or the end of the tag that it is inside of."""
@@ -159,7 +155,7 @@ class _Places:
     def _mass(self, start: int, end: int, words: tuple[int, int]) -> Weights:
         """The share of each target word's attention that is on source[start:end], of the words in a range."""
         # from the word that holds `start` to the last one that begins before `end`
-        first = bisect_right(self._source, start, key=_end)
+        first = bisect_right(self._source, start, key=lambda word: word[1])
         last = bisect_left(self._source, (end, 0))
         shares = np.zeros(words[1] - words[0])
         number = max(0, bisect_right(self._firsts, first, key=lambda place: place[0]) - 1)
@@ -173,24 +169,23 @@ class _Places:
             number += 1
         return shares
 
-    def inside(self, parent: int, start: int, end: int) -> list[_Placed]:
-        """Places of the tags directly inside of a tag that is around [start, end) of the translation, in order."""
-        top = _Placed(Tag(0, 0, ""), parent, start, end)
+    def fill(self, top: _Placed) -> None:
+        """Put all tags into `top`."""
         left = [top]
         while left:  # without recursion: a document may nest thousands
             around = left.pop()
             if own := self._children.get(around.index):
-                around.children = self._siblings(own, around.start, around.end, around.index)
+                around.children = self._siblings(own, around)
                 left += around.children
-        return top.children
 
-    def _siblings(self, indices: list[int], first: int, last: int, parent: int) -> list[_Placed]:
-        """Places of tags that stand side by side in the tag `parent`, which is around [first, last)."""
-        tags = self._segment.tags
+    def _siblings(self, indices: list[int], around: _Placed) -> list[_Placed]:
+        """Places of tags that stand side by side in another one, in order."""
+        tags, first, last = self._segment.tags, around.start, around.end
         low = int(np.searchsorted(self._starts, first))
         words = low, max(low, int(np.searchsorted(self._ends, last, "right")))
         count = words[1] - low
-        group = _Group((first, last), words, self._around(parent), np.ones(count, np.bool_), np.zeros(count, np.bool_))
+        source, none = (around.tag.start, around.tag.end), np.zeros(count, np.bool_)
+        group = _Group((first, last), words, source, ~none, none)
         spans = [index for index in indices if tags[index].start < tags[index].end]
         mass = np.array([self._mass(tags[index].start, tags[index].end, words) for index in spans])
         mass = mass.reshape(len(spans), count)
@@ -202,11 +197,11 @@ class _Places:
         for index in indices:
             if tags[index].start == tags[index].end:
                 self._take(group, index, (self._point(tags[index], group),) * 2)
-        return sorted(group.taken, key=lambda placed: (placed.start, placed.end, placed.index))
+        return sorted(group.placed, key=lambda placed: (placed.start, placed.end, placed.index))
 
     def _take(self, group: _Group, index: int, run: tuple[int, int]) -> None:
         start, end = run
-        group.taken.append(_Placed(self._segment.tags[index], index, start, end))
+        group.placed.append(_Placed(self._segment.tags[index], index, start, end))
         if start < end:
             insort(group.spans, run)
         low = group.words[0]
@@ -220,7 +215,7 @@ class _Places:
         """The range of one tag: the run of free words with the largest sum of `values`, which is not empty."""
         if tag.fixed and (same := self._same(tag, group)):
             return same
-        if (tag.start, tag.end) == group.source and not group.taken:
+        if (tag.start, tag.end) == group.source and not group.placed:
             return group.scope
         free = np.flatnonzero(group.free)
         if not len(free):
@@ -240,10 +235,10 @@ class _Places:
     def _same(self, tag: Tag, group: _Group) -> tuple[int, int] | None:
         """Where the translation has the text of a fixed tag as it is, and no other tag took it."""
         text, own = self._aligned.text, self._segment.text[tag.start : tag.end]
-        at = text.find(own, group.sought.get(own, group.scope[0]), group.scope[1])
+        at = text.find(own, group.next_at.get(own, group.scope[0]), group.scope[1])
         while at >= 0 and not group.is_free(at, at + len(own)):
             at = text.find(own, at + 1, group.scope[1])
-        group.sought[own] = at + 1 if at >= 0 else group.scope[1]
+        group.next_at[own] = at + 1 if at >= 0 else group.scope[1]
         return (at, at + len(own)) if at >= 0 else None
 
     def _point(self, tag: Tag, group: _Group) -> int:
@@ -268,32 +263,19 @@ class _Places:
         before = source[tag.start : tag.start + 1].isspace() and not source[tag.start - 1 : tag.start].isspace()
         return place - 1 if before and place > least and text[place - 1].isspace() else place
 
-    def _around(self, parent: int) -> tuple[int, int]:
-        """The range in the source of the tag around."""
-        if parent < 0:
-            return 0, len(self._segment.text)
-        return self._segment.tags[parent].start, self._segment.tags[parent].end
 
-
-def _write(text: str, start: int, end: int, placed: list[_Placed], parts: list[Part]) -> None:
-    """The text[start:end] with its tags into `parts`; without recursion."""
-    at = start
-    work: list[_Placed | tuple[int, str]] = [(end, ""), *reversed(placed)]
+def _written(text: str, top: _Placed) -> Iterator[Part]:
+    """The text with the tags in `top`; without recursion."""
+    at = 0
+    work: list[tuple[int, str, _Placed | None]] = [(top.start, "", top)]  # places of markup, and the tag that it opens
     while work:
-        item = work.pop()
-        if isinstance(item, tuple):  # the end of a tag
-            stop, closing = item
-            if at < stop:
-                parts.append(Part(text[at:stop]))
-            at = max(at, stop)
-            if closing:
-                parts.append(Part(closing, markup=True))
-            continue
-        if at < item.start:
-            parts.append(Part(text[at : item.start]))
-        at = max(at, item.start)
-        parts.append(Part(item.tag.open, markup=True))
-        if item.tag.fixed:
-            at = max(at, item.end)
-        work.append((item.end, item.tag.close))
-        work += reversed(item.children)
+        place, markup, opened = work.pop()
+        if at < place:
+            yield Part(text[at:place])
+            at = place
+        if markup:
+            yield Part(markup, markup=True)
+        if opened:
+            at = max(at, opened.end) if opened.tag.fixed else at
+            work.append((opened.end, opened.tag.close, None))
+            work += ((child.start, child.tag.open, child) for child in reversed(opened.children))

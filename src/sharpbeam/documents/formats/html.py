@@ -3,12 +3,17 @@
 The document is cut at block elements and line breaks; what is between is a segment, and so is the value of an
 attribute that people read. Elements that hold no prose (script, style, code, pre and others) and those with
 translate="no" or the class notranslate are copied as they are. Translated text is escaped, so it cannot become markup.
+
+A client may describe the elements of HTML and XML. Those of XML have no meaning by their names, so they are told by
+their places: what has text next to it is in a sentence, and so is what it holds; others are between sentences.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 
@@ -22,16 +27,14 @@ _INLINE = (
 )
 INLINE = frozenset(_INLINE.split())
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
-INLINE_VOID = frozenset(["img", "wbr"])
-FIXED = frozenset(["code", "kbd", "samp", "var"])  # inline, not translated
 _OPAQUE = (
     "script style pre textarea svg math template noscript iframe object canvas audio video xmp noembed noframes "
     "plaintext select"
 )
-OPAQUE = frozenset(_OPAQUE.split())
 FOREIGN = frozenset(("svg", "math"))  # their own rules; browsers read CDATA in them
 READ = frozenset(("alt", "title", "placeholder", "aria-label"))  # attributes that people read
 UNSEEN = frozenset(("link", "meta", "script", "style", "template", "noscript"))  # elements; titles there are names
+NONE: frozenset[str] = frozenset()
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
 _LANG = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?)({_CODE.pattern})(?=["'\s/>])""", re.I)
 MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
@@ -42,11 +45,21 @@ class ElementRules:
     """The kinds of elements of a page, by name."""
 
     inline: frozenset[str] = INLINE  # in a sentence
-    fixed: frozenset[str] = FIXED  # in a sentence, not translated
-    opaque: frozenset[str] = OPAQUE  # not translated
+    fixed: frozenset[str] = frozenset(("code", "kbd", "samp", "var"))  # in a sentence, not translated
+    opaque: frozenset[str] = frozenset(_OPAQUE.split())  # not translated
     void: frozenset[str] = VOID  # without an end
-    points: frozenset[str] = INLINE_VOID  # of these in a sentence
+    points: frozenset[str] = frozenset(("img", "wbr"))  # of these in a sentence
     attributes: bool = True  # some are read by people
+
+
+@dataclass(frozen=True)
+class TagOptions:
+    """Names of elements, in lower case; the others are as their format or their places have them."""
+
+    ignore: frozenset[str] = NONE  # copied as they are, with what they hold
+    splitting: frozenset[str] = NONE  # between sentences
+    non_splitting: frozenset[str] = NONE  # in a sentence
+    outline: bool = True  # XML: tell by places which of the others are between sentences; no: none of them
 
 
 class HtmlDocument(Template):
@@ -141,7 +154,9 @@ class HtmlDocument(Template):
     def _flush(self) -> None:
         """End the segment."""
         has_text = is_translatable("".join(self._text))
-        self.keep(self.mark(self._builder.build(), _escaped) if has_text else "".join(self._raw))
+        self.keep(
+            self.mark(self._builder.build(), partial(written, escape=_escape)) if has_text else "".join(self._raw)
+        )
         self._builder, self._raw, self._text = SegmentBuilder(), [], []
 
 
@@ -156,24 +171,52 @@ def readable(text: str) -> str:
 def relabeled(code: str, languages: Languages) -> str:
     """The code of the target for one of the source, or for any if there is no source; else the code as it is."""
     source, target = languages
-    same = _CODE.fullmatch(target) and (not source or _primary(code) == _primary(source))
-    return target.replace("_", "-") if same else code
-
-
-def _primary(code: str) -> str:
-    """The language of a code, without script and region."""
-    return re.split("[-_]", code)[0].lower()
+    own, other = (re.split("[-_]", each)[0].lower() for each in (code, source))  # without script and region
+    return target.replace("_", "-") if _CODE.fullmatch(target) and other in ("", own) else code
 
 
 def _escape(text: str) -> str:
     return escape(text, quote=False).replace("\u00a0", "&#160;")
 
 
-def _escaped(parts: list[Part]) -> str:
-    return written(parts, _escape)
-
-
 def _value(source: str, raw: str, parts: list[Part]) -> str:
     """The value of an attribute with its quotes; one that is its own translation stays as it was."""
     text, quote = "".join(part.text for part in parts), raw[0] if raw[0] in "\"'" else '"'
     return raw if text == source else quote + escape(text).replace("\u00a0", "&#160;") + quote
+
+
+def read_tagged(content: str, format: str, tags: TagOptions) -> HtmlDocument:
+    """The text `content` of the format html, or of xml, whole or in part."""
+    if format == "html":
+        rules = ElementRules()
+        inline = (rules.inline | tags.non_splitting) - tags.splitting
+        return HtmlDocument(content, replace(rules, inline=inline, fixed=rules.fixed | tags.ignore))
+    tokens = list(html_tokens(content, xml=True))
+    names = sentence_elements(tokens) if tags.outline else frozenset(token.name for token in tokens)
+    inline = (names | tags.non_splitting | tags.ignore) - tags.splitting
+    return HtmlDocument(content, ElementRules(inline, tags.ignore, NONE, NONE, NONE, attributes=False), xml=True)
+
+
+def sentence_elements(tokens: Iterable[Token]) -> frozenset[str]:
+    """Names of elements that are in a sentence somewhere: next to text, or to a space in the same line."""
+    names, parents, mixed = [""], [-1], [False]  # of each element, after the whole: whether it has text itself
+    path, open_names = [0], Counter[str]()
+    for token in tokens:
+        if token.kind == "text":
+            mixed[path[-1]] |= bool(token.raw.strip()) or "\n" not in token.raw
+        elif token.kind in ("open", "void"):
+            names.append(token.name)
+            parents.append(path[-1])
+            mixed.append(False)
+            if token.kind == "open":
+                path.append(len(names) - 1)
+                open_names[token.name] += 1
+        elif token.kind == "close" and open_names[token.name]:
+            name = ""
+            while name != token.name:
+                name = names[path.pop()]
+                open_names[name] -= 1
+    inline = [False] * len(names)
+    for index in range(1, len(names)):
+        inline[index] = mixed[parents[index]] or inline[parents[index]]
+    return frozenset(name for name, own in zip(names, inline, strict=True) if own)

@@ -82,9 +82,9 @@ def _markup(page: str, at: int) -> Token | None:
         return _tag(page, at, tag)
     if page.startswith("<!--", at):
         short = next((sign for sign in (">", "->") if page.startswith(sign, at + 4)), "")
-        found = _COMMENT_END.search(page, at + 4)
-        end = at + 4 + len(short) if short else found.end() if found else len(page)
-        return Token("other", page[at:end], ends=bool(short or found))
+        sign = _COMMENT_END.search(page, at + 4)
+        end = at + 4 + len(short) if short else sign.end() if sign else len(page)
+        return Token("other", page[at:end], ends=bool(short or sign))
     if page[at + 1 : at + 2] in ("!", "?") or (page.startswith("</", at) and at + 2 < len(page)):
         end = page.find(">", at + 2)
         return Token("other", page[at : end + 1] if end >= 0 else page[at:], ends=end >= 0)
@@ -94,8 +94,8 @@ def _markup(page: str, at: int) -> Token | None:
 def _xml_markup(page: str, at: int) -> Token | None:
     for begin, end in (("<![CDATA[", "]]>"), ("<!--", "-->"), ("<?", "?>")):
         if page.startswith(begin, at):
-            found = page.find(end, at + len(begin))
-            return Token("other", page[at : found + len(end)] if found >= 0 else page[at:], ends=found >= 0)
+            last = page.find(end, at + len(begin))
+            return Token("other", page[at : last + len(end)] if last >= 0 else page[at:], ends=last >= 0)
     token = _markup(page, at)
     closed = token is not None and token.kind == "open" and token.raw.endswith("/>")
     return Token("void", token.raw, token.name, token.attributes) if token and closed else token
@@ -129,17 +129,17 @@ def _raw_end(page: str, at: int, name: str) -> int:
     if name == "plaintext":
         return len(page)
     if name != "script":
-        found = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.I).search(page, at)
-        return found.start() if found else len(page)
+        sign = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.I).search(page, at)
+        return sign.start() if sign else len(page)
     escaped = double = False
-    while found := _SCRIPT.search(page, at):
-        at = found.end()
-        if found[0] == "<!--":
+    while sign := _SCRIPT.search(page, at):
+        at = sign.end()
+        if sign[0] == "<!--":
             escaped, at = True, at - 2
-        elif found[0] == "-->":
+        elif sign[0] == "-->":
             escaped = double = False
-        elif found[1] and not double:
-            return found.start()
+        elif sign[1] and not double:
+            return sign.start()
         else:
-            double = escaped and not found[1]
+            double = escaped and not sign[1]
     return len(page)

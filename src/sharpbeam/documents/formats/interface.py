@@ -1,25 +1,29 @@
-"""The interface of document formats, and what those of text are made of: marks in the places of what is translated."""
+"""The interface of document formats; what those of text are made of; and texts in the bytes of a file."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Protocol, TypeVar
 
 from sharpbeam.documents.segment import Built, Part, Segment, check_count
+from sharpbeam.errors import InputError
+from sharpbeam.text.encodings import known_encoding
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
+HTML_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
+XML_CHARSET = re.compile(rb"""\A\s*<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 Languages = tuple[str, str]  # codes of the source and the target, empty for one that is not known
 
 
 class Document(Protocol[Content_co]):
     """A document that was read."""
 
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The texts to translate, in order."""
+    segments: list[Segment]  # the texts to translate, in order
 
     def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> Content_co:
         """The document with the translation of each segment in its place; if it names its language, the new one."""
@@ -33,16 +37,11 @@ class Template:
     def __init__(self, content: str) -> None:
         self._page = StringIO()
         self._places: list[tuple[Sequence[Built], Callable[[list[Part]], str]]] = []
-        self._segments: list[Segment] = []
+        self.segments: list[Segment] = []
         self._count = 0
         signs = set(content)
         self._sign = next(sign for sign in map(chr, range(0xD800)) if sign not in signs)  # around the number of a mark
         self.languages: Languages = ("", "")  # while it is written
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The texts to translate, in order."""
-        return self._segments
 
     def keep(self, text: str) -> None:
         """Add text that stays as it is, or a mark."""
@@ -51,7 +50,7 @@ class Template:
     def mark(self, built: Sequence[Built], write: Callable[[list[Part]], str]) -> str:
         """A mark for what a SegmentBuilder built; `write` makes text of its parts when they are translated."""
         segments = [item for item in built if isinstance(item, Segment)]
-        self._segments += segments
+        self.segments += segments
         self._count = check_count(self._count, segments)
         self._places.append((built, write))
         return f"{self._sign}{len(self._places) - 1}{self._sign}"
@@ -72,3 +71,40 @@ class Template:
                 parts += (Part(filled(each.text), markup=True) if each.markup else each for each in own)
             texts.append(write(parts))
         return filled(self._page.getvalue())
+
+
+class EncodedDocument:
+    """A text document in bytes; a byte order mark stays."""
+
+    def __init__(
+        self,
+        content: bytes,
+        read: Callable[[str], Template],
+        charset: re.Pattern[bytes] | None = None,
+        otherwise: str = "",
+    ) -> None:
+        """`charset` finds the name of the encoding, which is UTF-8 without one; what is not is in `otherwise`."""
+        self._mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
+        named = charset.search(content[:4096]) if charset else None
+        name = _MARKS.get(self._mark) or (named[1].decode() if named else "utf-8")
+        self._charset = name if self._mark else known_encoding(name) or ""
+        if not self._charset:
+            raise InputError(
+                f"the document says that it is in {name!r:.60}, which cannot be read; convert it to UTF-8."
+            )
+        content = content[len(self._mark) :]
+        try:
+            text = content.decode(self._charset)
+        except UnicodeDecodeError as error:
+            if not otherwise or self._mark:
+                raise InputError(
+                    f"byte {error.start + 1} of the document is not valid {self._charset}; convert it to UTF-8."
+                ) from error
+            self._charset, text = otherwise, content.decode(otherwise)
+        self._document = read(text)
+        self.segments = self._document.segments
+
+    def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> bytes:
+        """The bytes; in HTML and XML what the encoding lacks is written by its number."""
+        text = self._document.write(translated, languages)
+        return self._mark + text.encode(self._charset, self._document.lacking)

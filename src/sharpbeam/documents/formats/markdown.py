@@ -7,14 +7,17 @@ in tests: its blocks are those of the source.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sharpbeam.documents.formats.html import VOID
-from sharpbeam.documents.formats.interface import Template
-from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable
+from sharpbeam.documents.formats.messages import TAG
+from sharpbeam.documents.formats.values import ValuesDocument
+from sharpbeam.documents.segment import Built, Part, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
@@ -26,68 +29,45 @@ _SPECIAL = re.compile(r"[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[
 _BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)", re.M)
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")
 _EMPHASIS = re.compile(r"<(/?)(em|strong|s)>")
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?![\w-])[^<>]*?(/?)>")
 
 
-class MarkdownDocument(Template):
-    """A Markdown page."""
+class MarkdownDocument(ValuesDocument):
+    """A Markdown page, whose values are the texts of blocks."""
 
     def __init__(self, content: str) -> None:
         super().__init__(content)
         with needs_extra("reading Markdown", "documents"):
             from markdown_it import MarkdownIt
-        front = _FRONT.match(content)
-        self._head = front[0] if front else ""
-        body = content[len(self._head) :]
-        self._lines = body.split("\n")
+        begin = front.end() if (front := _FRONT.match(content)) else 0
+        lines = content[begin:].split("\n")
+        if len(lines) > MOST_LINES:
+            raise InputError(f"the page has {len(lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=begin))  # of lines, and the end
         self._parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
-        self._at = (0, 0)  # line and column up to where the page is read
-        self.keep(self._head)
-        lines: tuple[int, int] = (0, 0)
         self._known: dict[str, Any] = {}  # references
-        if len(self._lines) > MOST_LINES:
-            raise InputError(f"the page has {len(self._lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
         blocks = MarkdownIt("commonmark").enable("table").disable("inline")
-        for token in blocks.parse(body, self._known):
-            if token.map:
-                lines = (token.map[0], token.map[1])
+        line = 0
+        for token in blocks.parse(content[begin:], self._known):
+            line = token.map[0] if token.map else line
             if token.type == "inline" and is_translatable(token.content):
-                self._inline(token.content, lines)
-        self._skip(len(self._lines) - 1, len(self._lines[-1]))
+                self._inline(token.content, line)
 
     def _children(self, text: str) -> list[Token]:
         return self._parser.parseInline(text, self._known)[0].children or []
 
-    def _skip(self, line: int, column: int) -> None:
-        """Keep everything up to a place."""
-        first, begin = self._at
-        if (line, column) < self._at:
+    def _inline(self, text: str, line: int) -> None:
+        """Add the text of a block from a line on, if its lines are in the source."""
+        first, *others = text.split("\n")
+        at = max(self._starts[line], self._done)
+        line = bisect_right(self._starts, at) - 1
+        if line + len(others) + 1 >= len(self._starts):
             return
-        if line == first:
-            self.keep(self._lines[line][begin:column])
-        else:
-            between = [self._lines[first][begin:], *self._lines[first + 1 : line], self._lines[line][:column]]
-            self.keep("\n".join(between))
-        self._at = (line, column)
-
-    def _inline(self, content: str, lines: tuple[int, int]) -> None:
-        """The text of a block, if its lines are found in the source."""
-        own = content.split("\n")
-        line = max(lines[0], self._at[0])
-        column = self._at[1] if line == self._at[0] else 0
-        begin = self._lines[line].find(own[0], column) if line < len(self._lines) else -1
-        last = line + len(own) - 1
-        if begin < 0 or last >= len(self._lines):
-            return
-        end = begin + len(own[0]) if len(own) == 1 else self._lines[last].find(own[-1]) + len(own[-1])
-        if len(own) > 1 and own[-1] not in self._lines[last]:
-            return
-        inline, children = _Inline(), self._children(content)
-        for child in children:
-            inline.add(child)
-        self._skip(line, begin)
-        self.keep(self.mark(inline.builder.build(), partial(self._block, _kinds(children))))
-        self._at = (last, end)
+        begin = self._content.find(first, at, self._starts[line + 1] - 1)
+        rest, stop = self._starts[line + len(others) : line + len(others) + 2]
+        last = self._content.find(others[-1], rest, stop - 1) if others else begin
+        if begin >= 0 and last >= 0:
+            children, end = self._children(text), last + len(others[-1] if others else first)
+            self.put(begin, end, _built(children), partial(self._block, _kinds(children)))
 
     def _block(self, kinds: Counter[str], parts: list[Part]) -> str:
         """The text of a block, which has the same markup when it is read again."""
@@ -95,52 +75,44 @@ class MarkdownDocument(Template):
         return text if _kinds(self._children(text)) == kinds else _written(parts, html=True)
 
 
-class _Inline:
-    """Makes segments of inline tokens."""
-
-    def __init__(self) -> None:
-        self.builder = SegmentBuilder()
-        self._links: list[Token] = []
-
-    def add(self, token: Token) -> None:
-        """The next token."""
-        kind, builder = token.type, self.builder
-        if self._links and self._links[-1].markup == "autolink":
-            self._autolink(token)
-        elif kind == "text":
-            builder.add(token.content)
-        elif kind == "softbreak":
-            builder.add(" ")
-        elif kind == "hardbreak":
-            builder.boundary("\\\n")
+def _built(tokens: Sequence[Token]) -> list[Built]:
+    """Inline tokens as texts and markup."""
+    builder = SegmentBuilder()
+    autolink, targets = False, list[str]()  # of the links around
+    for token in tokens:
+        kind, text = token.type, token.content
+        if kind.startswith("link") and token.markup == "autolink":
+            autolink = kind == "link_open"
+        elif autolink:
+            builder.fixed(text, f"<{text}>")
+        elif kind in ("text", "softbreak"):
+            builder.add(" " if kind == "softbreak" else text)
         elif kind == "code_inline":
-            pad = " " if "`" in (token.content[:1], token.content[-1:]) else ""
-            builder.fixed(token.content, f"{token.markup}{pad}{token.content}{pad}{token.markup}")
+            pad = " " if "`" in (text[:1], text[-1:]) else ""
+            builder.fixed(text, f"{token.markup}{pad}{text}{pad}{token.markup}")
         elif kind in _DELIMITED:
             (builder.open if kind.endswith("open") else builder.close)(kind.split("_")[0] + token.markup, token.markup)
         elif kind == "link_open":
-            self._links.append(token)
-            if token.markup != "autolink":
-                builder.open("link", "[")
+            targets.append(_target(token, "href"))
+            builder.open("link", "[")
         elif kind == "link_close":
-            builder.close("link", "]" + _target(self._links.pop(), "href"))
-        elif kind == "image":
-            builder.point(f"![{_escape(token.content)}]{_target(token, 'src')}")
+            builder.close("link", "]" + targets.pop())
         else:
-            self._html(token.content)
+            _add_mark(builder, token)
+    return builder.build()
 
-    def _autolink(self, token: Token) -> None:
-        if token.type == "link_close":
-            self._links.pop()
-        else:
-            self.builder.fixed(token.content, f"<{token.content}>")
 
-    def _html(self, raw: str) -> None:
-        tag = _TAG.fullmatch(raw)
-        if tag is None or tag[3] or tag[2].lower() in VOID:
-            self.builder.point(raw)
-        else:
-            (self.builder.close if tag[1] else self.builder.open)(f"<{tag[2].lower()}", raw)
+def _add_mark(builder: SegmentBuilder, token: Token) -> None:
+    """Add a line break, an image or HTML."""
+    tag = TAG.fullmatch(token.content)
+    if token.type == "hardbreak":
+        builder.boundary("\\\n")
+    elif token.type == "image":
+        builder.point(f"![{_escape(token.content)}]{_target(token, 'src')}")
+    elif tag is None or tag[3] or tag[2].lower() in VOID:
+        builder.point(token.content)
+    else:
+        (builder.close if tag[1] else builder.open)(f"<{tag[2].lower()}", token.content)
 
 
 def _target(token: Token, name: str) -> str:
@@ -155,7 +127,7 @@ def _target(token: Token, name: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(lambda found: "\\" + found[0], text)
+    return _SPECIAL.sub(lambda sign: "\\" + sign[0], text)
 
 
 def _written(parts: list[Part], html: bool = False) -> str:
@@ -176,15 +148,15 @@ def _written(parts: list[Part], html: bool = False) -> str:
         else:
             text += f"<{name}>"
             opened.append(part.text)
-    return _BLOCK.sub(lambda found: f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}", text)
+    return _BLOCK.sub(lambda sign: f"\\{sign[1]}" if sign[1] else f"{sign[2]}\\{sign[3]}", text)
 
 
 def _kinds(tokens: Sequence[Token]) -> Counter[str]:
     """The markup of a block, and how often each kind is there."""
-    found: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     for token in tokens:
         if token.type == "html_inline" and (tag := _EMPHASIS.fullmatch(token.content)):
-            found[f"{tag[2]}_{'close' if tag[1] else 'open'}"] += 1
+            kinds[f"{tag[2]}_{'close' if tag[1] else 'open'}"] += 1
         elif token.type not in ("text", "softbreak"):
-            found[token.type] += 1
-    return found
+            kinds[token.type] += 1
+    return kinds

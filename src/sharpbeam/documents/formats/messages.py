@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sharpbeam.documents.segment import Built, Part, SegmentBuilder
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
+TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 PLACEHOLDER = re.compile(
     r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\)|\d{1,3}\$)?[-+ #0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlLqzjt]{0,2}[diouxXeEfFgGcrsa@]"
     r"(?![a-zA-Z])|%%|\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
@@ -35,7 +35,7 @@ def pieces(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> Iterator[Piece]
     for match in pattern.finditer(text):
         yield "text", text[at : match.start()], ""
         raw, at = match[0], match.end()
-        tag = _TAG.fullmatch(raw)
+        tag = TAG.fullmatch(raw)
         if tag is None:
             yield match.lastgroup or "fixed", raw, raw.strip("{\\01}")
         else:
@@ -45,18 +45,13 @@ def pieces(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> Iterator[Piece]
 
 def with_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> list[Built]:
     """A text as segments in which everything that `pattern` finds is fixed, and tags are markup; a line stays one."""
-    first, *others = text.split("\n")
-    built = _line(first, pattern)
-    for line in others:
-        built += ["\n", *_line(line, pattern)]
+    built = list[Built]()
+    for number, line in enumerate(text.split("\n")):
+        builder = SegmentBuilder(collapse=False)
+        for kind, raw, name in pieces(line, pattern):
+            add_piece(builder, kind, raw, raw, name)
+        built += ["\n", *builder.build()] if number else builder.build()
     return built
-
-
-def _line(text: str, pattern: re.Pattern[str]) -> list[Built]:
-    builder = SegmentBuilder(collapse=False)
-    for kind, raw, name in pieces(text, pattern):
-        add_piece(builder, kind, raw, raw, name)
-    return builder.build()
 
 
 def add_piece(builder: SegmentBuilder, kind: str, text: str, raw: str, name: str) -> None:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from sharpbeam.documents.formats.encoded import XML_CHARSET, EncodedDocument
 from sharpbeam.documents.formats.html import XHTML, relabeled
-from sharpbeam.documents.formats.interface import Languages
+from sharpbeam.documents.formats.interface import XML_CHARSET, EncodedDocument, Languages
 from sharpbeam.documents.formats.xml import Rules, XmlDocument
 from sharpbeam.documents.segment import Part, Segment, check_count
 from sharpbeam.errors import InputError
@@ -66,34 +65,33 @@ OPEN_DOCUMENT = Rules(
 PUBLICATION = Rules(blocks=frozenset(("dc:title",)), collapse=True, relabel=_languages(_BOOK_LANGUAGE))
 
 
-class Archive:
-    """The members of a zip file in their order; raises InputError for one that is broken, encrypted or a bomb."""
+class PackageDocument:
+    """A document that is an archive; it is refused if that is broken, encrypted or a bomb."""
 
-    def __init__(self, content: bytes, kind: str) -> None:
+    def __init__(self, content: bytes, kind: str, member: str, pages: Mapping[str, Rules | None]) -> None:
+        """Each document of the `kind` has the `member`; `pages` are patterns of names, and None for XHTML."""
+        self._zip = _opened(content, kind)
+        self._names = [each.filename for each in self._zip.infolist()]
         self._nodes: dict[str, int] = {}
-        try:
-            if content.count(b"PK\1\2") > MOST_MEMBERS:  # before a list of them is made
-                raise InputError(f"the document has more than {MOST_MEMBERS:,} members.")
-            self._zip = zipfile.ZipFile(io.BytesIO(content))
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise InputError(f"the document is not {kind}: {error}.") from error
-        members = self._zip.infolist()
-        self.names = [member.filename for member in members]
-        total = sum(member.file_size for member in members)
-        markup = sum(member.file_size for member in members if member.filename.lower().endswith(MARKUP))
-        if total > MOST_BYTES or markup > MOST_MARKUP:
-            raise InputError(
-                f"the document unpacks to {total >> 20} MiB, {markup >> 20} of them XML; at most "
-                f"{MOST_BYTES >> 20} MiB and {MOST_MARKUP >> 20} of XML are read: take out pictures, or split it."
-            )
-        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
-            raise InputError(f"the document is packed in a way that {kind} is not; pack it again.")
-        if name := next((name for name in self.names if _ESCAPE.match(name)), ""):
-            raise InputError(f"the document has a member {name!r:.80}, which is outside of it; refused.")
-        if len(set(self.names)) < len(members):
-            raise InputError("the document has two members of one name.")
+        if member not in self._names:
+            raise InputError(f"the document has no {member}; it is not {kind}.")
+        if _ENCRYPTION in self._names and b"idpf.org/2008/embedding" not in self._read(_ENCRYPTION):  # fonts
+            raise InputError("the document is encrypted; it cannot be read.")
+        columns = frozenset(self._columns())
+        self._pages: dict[str, EncodedDocument] = {}
+        self.segments: list[Segment] = []
+        count = 0
+        for name in self._names:
+            for rules in (own for pattern, own in pages.items() if re.fullmatch(pattern, name)):
+                read = partial(XmlDocument, rules=replace(rules, names=columns)) if rules else XHTML
+                try:
+                    self._pages[name] = EncodedDocument(self._read(name), read, XML_CHARSET)
+                except InputError as error:
+                    raise InputError(f"{name}: {error}") from error
+                count = check_count(count, self._pages[name].segments)
+                self.segments += self._pages[name].segments
 
-    def read(self, name: str) -> bytes:
+    def _read(self, name: str) -> bytes:
         """The bytes of a member, as many as the list of members says."""
         try:
             with self._zip.open(name) as member:  # read as a whole, it is unpacked before its size is looked at
@@ -106,57 +104,50 @@ class Archive:
                 raise InputError(f"the document has more than {MOST_NODES:,} elements and attributes; split it.")
         return content
 
-    def replaced(self, new: Mapping[str, bytes]) -> bytes:
-        """The archive with other bytes for some members; order, times and packing stay."""
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as file:
-            for member in self._zip.infolist():
-                file.writestr(member, new.get(member.filename) or self.read(member.filename))
-        return out.getvalue()
-
-
-class PackageDocument:
-    """A document that is an archive."""
-
-    def __init__(self, content: bytes, kind: str, member: str, pages: Mapping[str, Rules | None]) -> None:
-        """Each document of the `kind` has the `member`; `pages` are patterns of names, and None for XHTML."""
-        self._archive = Archive(content, kind)
-        names = self._archive.names
-        if member not in names:
-            raise InputError(f"the document has no {member}; it is not {kind}.")
-        if _ENCRYPTION in names and b"idpf.org/2008/embedding" not in self._archive.read(_ENCRYPTION):  # fonts
-            raise InputError("the document is encrypted; it cannot be read.")
-        columns = frozenset(self._columns())
-        self._pages: dict[str, EncodedDocument] = {}
-        count = 0
-        for name in names:
-            for rules in (own for pattern, own in pages.items() if re.fullmatch(pattern, name)):
-                read = partial(XmlDocument, rules=replace(rules, names=columns)) if rules else XHTML
-                try:
-                    self._pages[name] = EncodedDocument(self._archive.read(name), read, XML_CHARSET)
-                except InputError as error:
-                    raise InputError(f"{name}: {error}") from error
-                count = check_count(count, self._pages[name].segments)
-
     def _columns(self) -> Iterator[str]:
         """Names of columns of tables of Excel. Cells with such a text stay: the table has the name too."""
-        for name in self._archive.names:
+        for name in self._names:
             if re.fullmatch(r"xl/tables/[^/]+\.xml", name):
-                for token in xml_tokens(self._archive.read(name).decode("utf-8-sig", "replace")):
+                for token in xml_tokens(self._read(name).decode("utf-8-sig", "replace")):
                     if token.name == "s:tableColumn":
                         yield token.attributes.get("name", "")
 
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """Those of all pages."""
-        return [segment for page in self._pages.values() for segment in page.segments]
-
     def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> bytes:
-        """The archive."""
-        new, rest = {}, iter(translated)
-        for name, page in self._pages.items():
-            new[name] = page.write(list(islice(rest, len(page.segments))), languages)
-        return self._archive.replaced(new)
+        """The archive; order, times and packing of its members stay."""
+        rest, out = iter(translated), io.BytesIO()
+        new = {
+            name: page.write(list(islice(rest, len(page.segments))), languages) for name, page in self._pages.items()
+        }
+        with zipfile.ZipFile(out, "w") as file:
+            for member in self._zip.infolist():
+                file.writestr(member, new.get(member.filename) or self._read(member.filename))
+        return out.getvalue()
+
+
+def _opened(content: bytes, kind: str) -> zipfile.ZipFile:
+    """A zip file that is within the limits."""
+    try:
+        if content.count(b"PK\1\2") > MOST_MEMBERS:  # before a list of them is made
+            raise InputError(f"the document has more than {MOST_MEMBERS:,} members.")
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        raise InputError(f"the document is not {kind}: {error}.") from error
+    members = archive.infolist()
+    names = [member.filename for member in members]
+    total = sum(member.file_size for member in members)
+    markup = sum(member.file_size for member in members if member.filename.lower().endswith(MARKUP))
+    if total > MOST_BYTES or markup > MOST_MARKUP:
+        raise InputError(
+            f"the document unpacks to {total >> 20} MiB, {markup >> 20} of them XML; at most "
+            f"{MOST_BYTES >> 20} MiB and {MOST_MARKUP >> 20} of XML are read: take out pictures, or split it."
+        )
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+        raise InputError(f"the document is packed in a way that {kind} is not; pack it again.")
+    if name := next((name for name in names if _ESCAPE.match(name)), ""):
+        raise InputError(f"the document has a member {name!r:.80}, which is outside of it; refused.")
+    if len(set(names)) < len(names):
+        raise InputError("the document has two members of one name.")
+    return archive
 
 
 DOCX = partial(

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.documents.formats.encoded import HTML_CHARSET, XML_CHARSET, EncodedDocument
 from sharpbeam.documents.formats.html import XHTML, HtmlDocument
-from sharpbeam.documents.formats.interface import Content, Document
+from sharpbeam.documents.formats.interface import HTML_CHARSET, XML_CHARSET, Content, Document, EncodedDocument
 from sharpbeam.documents.formats.markdown import MarkdownDocument
 from sharpbeam.documents.formats.packages import DOCX, EPUB, ODF, PPTX, XLSX
 from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
@@ -64,8 +63,8 @@ def format_names() -> tuple[str, ...]:
 
 def format_of(path: Path) -> str:
     """The format of a file by its suffix; raises OptionError for one that is not known."""
-    for name, known in FORMATS.items():
-        if path.suffix.lower() in known.suffixes:
+    for name, kind in FORMATS.items():
+        if path.suffix.lower() in kind.suffixes:
             return name
     raise OptionError(
         f"the format of {path.name} is not known by its suffix; name it: one of {', '.join(FORMATS)} as `format`."
@@ -80,13 +79,13 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
     """
     if format not in FORMATS:
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{nearest(format, FORMATS)}")
-    known = FORMATS[format]
-    require(not fields or known.fields, "fields", fields, f"left out: {format} has none")
-    read = partial(known.read, fields=fields) if known.fields else known.read
+    kind = FORMATS[format]
+    require(not fields or kind.fields, "fields", fields, f"left out: {format} has none")
+    read = partial(kind.read, fields=fields) if kind.fields else kind.read
     document: Document[Any]
     if isinstance(content, bytes):
-        document = read(content) if known.binary else EncodedDocument(content, read, known.charset, known.otherwise)
-    elif known.binary:
+        document = read(content) if kind.binary else EncodedDocument(content, read, kind.charset, kind.otherwise)
+    elif kind.binary:
         raise InputError(f"a document of the format {format} is given as bytes, not as str.")
     else:
         try:

@@ -144,8 +144,8 @@ class AndroidDocument(XmlDocument):
         return "\\" + text if text.startswith(("@", "?")) else text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    if found[1]:
-        letter = chr(int(found[1], 16))
-        return found[0] if "\ud800" <= letter <= "\udfff" else letter
-    return {"n": "\n", "t": "\t"}.get(found[2], found[2])
+def _unescaped(sign: re.Match[str]) -> str:
+    if sign[1]:
+        letter = chr(int(sign[1], 16))
+        return sign[0] if "\ud800" <= letter <= "\udfff" else letter
+    return {"n": "\n", "t": "\t"}.get(sign[2], sign[2])

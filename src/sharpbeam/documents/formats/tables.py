@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 
 from sharpbeam.documents.formats.html import relabeled
 from sharpbeam.documents.formats.interface import Languages
@@ -87,16 +88,11 @@ class CsvDocument(ValuesDocument):
         super().__init__(content)
         first = re.split(r"[\r\n]", re.sub(r'"[^"]*"', "", content), maxsplit=1)[0]
         self._separator = max(",;\t", key=first.count)
-        names: list[str] = []
-        columns: set[int] = set()
+        names = [cell[4] for cell in takewhile(lambda cell: cell[0] == 0, self._read())]
+        columns = _columns(names, fields)
         for row, column, start, end, text in self._read():
-            if not row:
-                names.append(text)
-                continue
-            columns = columns or _columns(names, fields)
-            if column in columns:
+            if row and column in columns:
                 self.value(start, end, text)
-        _columns(names, fields)
 
     def _read(self) -> Iterator[tuple[int, int, int, int, str]]:
         """Row, column, place and text of each cell."""

@@ -6,7 +6,7 @@ Lines of plain text, .properties of Java, .strings of Apple, and catalogues of G
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from sharpbeam.documents.formats.interface import Languages, Template
@@ -61,9 +61,13 @@ class ValuesDocument(Template):
         if is_translatable(text):
             message = message_parts(text) if self.messages else None
             escape = _doubled if message is not None and self.quotes.search(text) else str
-            self.keep(self._content[self._done : start])
-            self.keep(self.mark(message or self.parts(text), partial(self._value, self._content[start:end], escape)))
-            self._done = end
+            self.put(start, end, message or self.parts(text), partial(self._value, self._content[start:end], escape))
+
+    def put(self, start: int, end: int, built: Sequence[Built], write: Callable[[list[Part]], str]) -> None:
+        """Write translated parts in [start, end)."""
+        self.keep(self._content[self._done : start])
+        self.keep(self.mark(built, write))
+        self._done = end
 
     def _value(self, raw: str, escape: Escape, parts: list[Part]) -> str:
         return self.encoded(written(parts, escape), raw)
