@@ -65,8 +65,11 @@ class ModelUser:
         self._state = (folders, machine, decode)
         self._sessions: dict[DecodeOptions, Session[Any]] = {}  # open ones, without requests
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), *self._state)
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._state
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._load(*state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'+'.join(map(str, self.loaded.folders))!r})"
@@ -153,12 +156,6 @@ class TextDecoder(ModelUser, Generic[T]):
                 if other := self._sessions.pop(options, None):  # no other call has it
                     other.close()
         self._sessions[session.options] = session
-
-
-def _unpickled(kind: type[ModelUser], *state: Any) -> ModelUser:
-    user = kind.__new__(kind)
-    user._load(*state)
-    return user
 
 
 def in_order(

@@ -107,7 +107,7 @@ class Head:
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
             raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size} (the vocabulary).")
-        return self._layer.topk(self._rows(hidden), int(k))
+        return self._layer.topk(float_rows("hidden", hidden, self.dim), int(k))
 
     def best(self, hidden: ArrayLike) -> Ids:
         """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normalizer.
@@ -115,11 +115,11 @@ class Head:
         It compares logits. `topk` compares log probabilities, which are equal where logits differ by less than their
         rounding, so there the two may name different tokens.
         """
-        return self._greedy.topk(self._rows(hidden), 1).token[:, 0]
+        return self._greedy.topk(float_rows("hidden", hidden, self.dim), 1).token[:, 0]
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""
-        rows, tokens = self._rows(hidden), np.asarray(token)
+        rows, tokens = float_rows("hidden", hidden, self.dim), np.asarray(token)
         if not tokens.size:
             tokens = tokens.astype(np.int32)
         if tokens.shape != (len(rows),) or tokens.dtype.kind not in "iu":
@@ -130,9 +130,6 @@ class Head:
             )
         ids: Ids = tokens.astype(np.int32)
         return self._layer.log_prob(rows, ids)
-
-    def _rows(self, hidden: ArrayLike) -> Floats:
-        return float_rows("hidden", hidden, self.dim)
 
 
 def float_array(name: str, values: ArrayLike) -> Floats:

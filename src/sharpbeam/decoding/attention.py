@@ -20,9 +20,9 @@ from typing import cast
 import numpy as np
 
 from sharpbeam.decoding.forced import feed, padded
-from sharpbeam.decoding.languages import LanguageTags
+from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Finished, Run
-from sharpbeam.models.interface import Attending, Decoding
+from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.scheduling.interface import Schedule
@@ -37,18 +37,11 @@ class AttendedRun(Run):
     """A decoding run whose hypotheses get attention, and are ranked by coverage, before they are done."""
 
     def __init__(
-        self,
-        model: Decoding,
-        output_layer: OutputLayer,
-        search: Search,
-        schedule: Schedule,
-        options: SearchOptions,
-        language_tags: LanguageTags,
-        special_ids: tuple[int, int],
+        self, loaded: LoadedModel, output_layer: OutputLayer, search: Search, schedule: Schedule, options: SearchOptions
     ) -> None:
-        """As `Run`, for a `model` that attends; `special_ids` are its bos and eos."""
-        super().__init__(model, output_layer, search, schedule)
-        self._options, self._language_tags, self._special_ids = options, language_tags, special_ids
+        """As `Run`, for a model that attends."""
+        super().__init__(loaded.model.open(), output_layer, search, schedule)
+        self._loaded, self._options = loaded, options
         self._unattended: Finished = []
 
     @property
@@ -78,7 +71,7 @@ class AttendedRun(Run):
 
         S has a column for each source token of the text, and one for all others, eos and language tags.
         """
-        texts = [self._language_tags.again(request.languages).text for request, _ in finished]
+        texts = [self._loaded.language_tags.again(request.languages).text for request, _ in finished]
         attended = self._feed(finished, texts)
         if self._options.coverage_penalty:
             attended = [_ranked(hypotheses, self._options) for hypotheses in attended]
@@ -86,7 +79,7 @@ class AttendedRun(Run):
 
     def _feed(self, finished: Finished, texts: list[slice]) -> list[list[Hypothesis]]:
         """The hypotheses of finished requests with attention; `texts`: where the text of each is in its source."""
-        model, (bos_id, eos_id) = cast(Attending, self.model), self._special_ids
+        model, bos_id, eos_id = cast(Attending, self.model), self._loaded.model.bos_id, self._loaded.model.eos_id
         entering = np.array([request.index for request, _ in finished], np.int32)
         state = model.admit([request for request, _ in finished])
         counts = [len(hypotheses) for _, hypotheses in finished]

@@ -60,7 +60,7 @@ def encode_texts(
     begin: list[Prefix | None] = [None] * len(texts)
     if prefixes is not None or direction.prefix or options.search.prefix_bias_beta:
         begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
-    most = _most_tokens(loaded, direction, options.schedule.max_input_length)
+    most, why = _most_tokens(loaded, direction, options.schedule.max_input_length)
     terms = PhraseEncoder(loaded, glossary) if glossary is not None else None
     inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
@@ -69,7 +69,6 @@ def encode_texts(
             inputs.append(Input(text, None, False, direction))
             continue
         if cut := most < len(ids):
-            why = _cut_reason(loaded, direction, options.schedule.max_input_length)
             log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
             del ids[int(most) :]
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
@@ -136,20 +135,17 @@ def encode_prefixes(
     return encoded
 
 
-def _most_tokens(loaded: LoadedModel, direction: Direction, max_input_length: int) -> float:
-    """The most tokens that a text may have, without eos and tags; infinity if nothing limits them."""
-    most = max_input_length - len(loaded.language_tags.end) if max_input_length else math.inf
-    around = len(direction.before) + len(direction.after)
-    return min(most, max(0, loaded.max_positions - around)) if loaded.max_positions else most
-
-
-def _cut_reason(loaded: LoadedModel, direction: Direction, max_input_length: int) -> str:
-    """The limit that `_most_tokens` comes from."""
-    eos = len(loaded.language_tags.end)
-    if max_input_length and max_input_length - eos == _most_tokens(loaded, direction, max_input_length):
-        return f"max_input_length is {max_input_length}" + ", eos counted" * eos
-    around = len(direction.before) + len(direction.after)
-    return f"the model has positions for {loaded.max_positions}, of which eos and tags take {around}"
+def _most_tokens(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:
+    """The most tokens that a text may have, without eos and tags, and why; infinity if nothing limits them."""
+    limits: list[tuple[float, str]] = [(math.inf, "")]
+    if max_input_length:
+        eos = len(loaded.language_tags.end)
+        limits.append((max_input_length - eos, f"max_input_length is {max_input_length}" + ", eos counted" * eos))
+    if positions := loaded.max_positions:
+        around = len(direction.before) + len(direction.after)
+        why = f"the model has positions for {positions}, of which eos and tags take {around}"
+        limits.append((max(0, positions - around), why))
+    return min(limits)
 
 
 def _prompts(

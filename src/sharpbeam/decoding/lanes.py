@@ -19,9 +19,8 @@ from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Usage
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.interface import Search
-from sharpbeam.search.native import Expansion
+from sharpbeam.search.native import Expansion, SamplingSearch
 from sharpbeam.search.registry import SearchInputs, find_search
-from sharpbeam.search.sampling import SamplingSearch
 from sharpbeam.types import Hypothesis
 
 MOST_IDLE = 16  # options whose runs are kept
@@ -71,12 +70,11 @@ class Lane:
             run.schedule = schedule
             loaded.begin_work(run.search)
             return run
-        model, layer, search = loaded.model.open(), self.usable, self.search()
+        search = self.search()
         loaded.begin_work(search)
         if not options.attends or self.expands:
-            return Run(model, layer, search, schedule)
-        special_ids = loaded.model.bos_id, loaded.model.eos_id
-        return AttendedRun(model, layer, search, schedule, options, loaded.language_tags, special_ids)
+            return Run(loaded.model.open(), self.usable, search, schedule)
+        return AttendedRun(loaded, self.usable, search, schedule, options)
 
     def search(self) -> Search:
         """A search for one run."""
@@ -164,7 +162,9 @@ class Worker:
                 if run is None:
                     if not len(lane.queue):
                         continue
-                    run = self._open(lane, lanes)
+                    for other in self.runs.keys() - lanes:
+                        other.close(self.runs.pop(other))
+                    run = self.runs[lane] = lane.open(self.workers, self._memory)
                 try:
                     with team:
                         finished = run.step(to_end=to_end)
@@ -197,10 +197,3 @@ class Worker:
     def reusable(self) -> bool:
         """Whether all runs answer as new ones, and are small enough to stay open."""
         return not any(lane.stateful or run.most_requests > FEW_REQUESTS for lane, run in self.runs.items())
-
-    def _open(self, lane: Lane, lanes: Collection[Lane]) -> Run:
-        for other in tuple(self.runs):
-            if other not in lanes:
-                other.close(self.runs.pop(other))
-        run = self.runs[lane] = lane.open(self.workers, self._memory)
-        return run

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from sharpbeam.decoding.device import build_on_device, check_device, check_search, load_on_device, number_type
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
+from sharpbeam.gpu.device import find_device
 from sharpbeam.hub.cache import folder_of
 from sharpbeam.hub.names import HUB_NAME, PAIR, name_of
 from sharpbeam.models.ensemble import EnsembleModel, sum_of
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
+from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
@@ -151,10 +152,13 @@ class LoadedModel:
         with self._lock:
             if options not in self._layers:
                 try:
-                    if self.machine.device != "cpu":
-                        self._layers[options] = build_on_device(self.model, name, lambda: self._layer_inputs(options))
-                    else:
+                    if self.machine.device == "cpu":
                         self._layers[options] = entry.build(self._layer_inputs(options))
+                    else:
+                        from sharpbeam.gpu.layers import build_layer
+
+                        exact: Any = self.exact
+                        self._layers[options] = build_layer(name, partial(self._layer_inputs, options), exact)
                 except SharpbeamError:
                     raise
                 except (ValueError, ArithmeticError) as error:  # by the core, for weights or artifacts
@@ -190,8 +194,9 @@ class LoadedModel:
     def check(self, options: DecodeOptions) -> None:
         """Raise OptionError or ModelError, before any work, if the options do not fit the model."""
         search = options.search
-        if self.machine.device != "cpu":
-            check_search(self.machine, search)
+        if self.machine.device != "cpu" and search.cube_pruning != "none":
+            allowed = f"word with device {self.machine.device}, where hidden vectors stay"
+            require(search.merge_by == "word", "merge_by", search.merge_by, allowed)
         if not search.sampling:
             check_width(search, self.vocab_size)
             find_search(search.search)
@@ -213,9 +218,7 @@ def bundled_models() -> dict[str, Path]:
     home = Path(str(resources.files("sharpbeam") / "bundled"))
     if not home.is_dir():
         home = Path(__file__).parents[3] / "models"
-    if not home.is_dir():
-        return {}
-    return {folder.name: folder for folder in sorted(home.iterdir()) if (folder / "config.json").is_file()}
+    return {config.parent.name: config.parent for config in sorted(home.glob("*/config.json"))}
 
 
 def find_model(model: str | Path) -> Path:
@@ -288,8 +291,10 @@ def load_model(
     options = _own_options(folders[0], facts[0]).changed(**keywords)  # raises before weights are read
     tuned = read_tuned(folders[0]) if len(folders) == 1 and machine.own_kernels and not machine.reference else {}
     if machine.device != "cpu":
-        check_device(machine, len(folders))
-        machine = machine.resolved(number_type(machine.device, [one.config for one in facts]))
+        find_device(machine.device)
+        require(len(folders) == 1, "device", machine.device, "cpu for an ensemble")
+        half = machine.device == "cuda" and isinstance(facts[0].config, TransformerConfig)
+        machine = machine.resolved("float16" if half else "float32")
     machine = machine.resolved(tuned.get("compute_type") or _measured_type(folders))
     first, *others = members = [
         _load_member(folder, one, machine, task) for folder, one in zip(folders, facts, strict=True)
@@ -303,21 +308,23 @@ def load_model(
                 )
         if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
-    first = replace(first, options=options)
     if not others:
-        measured = machine.own_kernels and not machine.reference
-        loaded = replace(first, fastest=tuned.get("output_layer", ""))
-        if measured:
+        loaded = replace(first, options=options, fastest=tuned.get("output_layer", ""))
+        if machine.own_kernels and not machine.reference:
             loaded.gains.update(loaded.artifacts.gains())
         return loaded
     ensemble = EnsembleModel([member.model for member in members])
+    positions = min((m.max_positions for m in members if m.max_positions), default=0)
+    footprint = sum_of([member.footprint for member in members])
+    exact = exact_layer(*ensemble.output(), machine.isa)
     return replace(
         first,
         folders=folders,
         model=ensemble,
-        exact=exact_layer(*ensemble.output(), machine.isa),
-        footprint=sum_of([member.footprint for member in members]),
-        max_positions=min((m.max_positions for m in members if m.max_positions), default=0),
+        exact=exact,
+        footprint=footprint,
+        max_positions=positions,
+        options=options,
     )
 
 
@@ -333,14 +340,8 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
     if task is not None and own_task != task:
         raise ModelError(f"{folder} is a {own_task} model; a {task} model is needed here. {USES[own_task]}")
     source, target = read_vocabularies(folder)
-    sides = (("source", source, config.source_vocab_size), ("target", target, config.target_vocab_size))
-    for side, vocabulary, size in sides:
-        if len(vocabulary) != size:
-            raise ModelError(
-                f"{folder}: the {side} vocabulary has {len(vocabulary)} entries, but config.json says {size}; "
-                f"restore the vocabulary that the model was trained with."
-            )
-        for name, own in vocabulary.special_ids.items():
+    for side, vocabulary in (("source", source), ("target", target)):
+        for name, own in {f"{side}_vocab_size": len(vocabulary), **vocabulary.special_ids}.items():
             if getattr(config, name) != own:
                 raise ModelError(
                     f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
@@ -390,7 +391,9 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
     require(count <= most, "precomputed_embeddings", count, f"at most {most}, the tokens that the model can say")
     tensors = read_tensors(folder, config, facts, widen=not machine.own_kernels)
     if machine.device != "cpu":
-        return load_on_device(config, tensors, machine)
+        from sharpbeam.gpu.model import DeviceModel
+
+        return DeviceModel(config, tensors, find_device(machine.device), machine.compute_type)
     model = NativeModel(config, tensors, machine.isa, machine.compute_type, **machine.shortcuts())
     tensors.forget()  # what it packed
     return model

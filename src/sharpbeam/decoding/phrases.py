@@ -11,7 +11,7 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import require
 from sharpbeam.text.glossary import Glossary, spaceless
 from sharpbeam.text.vocabulary import Vocabulary
-from sharpbeam.types import Phrases, Request
+from sharpbeam.types import Request
 
 log = logging.getLogger("sharpbeam")
 _REFUSED = {"sampling": False, "cube_pruning": "none", "finishing": "leave", "prefix_bias_beta": 0.0, "search": "beam"}
@@ -44,10 +44,6 @@ class PhraseEncoder:
         A warning says which terms the vocabulary cannot write, and how many are too many for one text; those are left
         out.
         """
-        phrases = self._phrases(text)
-        return replace(request, phrases=phrases, joins=self._joins) if phrases else request
-
-    def _phrases(self, text: str) -> Phrases:
         phrases: list[tuple[tuple[int, ...], ...]] = []
         capacity, excess = MOST_TOKENS, 0
         for forms in self._glossary.required(text):
@@ -64,7 +60,7 @@ class PhraseEncoder:
                 phrases.append(self._encoded[forms])
         if excess:
             log.warning("%d terms of the glossary are left out: a text may require %d tokens", excess, MOST_TOKENS)
-        return tuple(phrases)
+        return replace(request, phrases=tuple(phrases), joins=self._joins) if phrases else request
 
     def _tokens(self, form: str) -> list[tuple[int, ...]]:
         """The tokens of a form inside of a sentence, and with a capital letter; without a space before it too."""

@@ -60,7 +60,8 @@ class Session(Generic[T]):
         self._lanes: tuple[Lane, ...] = ()  # immutable, since workers read it without the lock
         self._lane_of: dict[DecodeOptions, Lane] = {}  # by its options
         self._handles: dict[int, Handle[T]] = {}  # of all requests that wait or are in flight, by index
-        self._pending = 0  # number of unfinished handles
+        self.pending = 0
+        """Number of unfinished requests: those that wait and those in flight."""
         self._numbers = itertools.count()
         self._sealed = self._closed = False
         self._workers = [Worker()]
@@ -79,11 +80,6 @@ class Session(Generic[T]):
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-    @property
-    def pending(self) -> int:
-        """Number of unfinished requests: those that wait and those in flight."""
-        return self._pending
 
     @property
     def waiting(self) -> int:
@@ -144,7 +140,7 @@ class Session(Generic[T]):
             if self._closed or self._sealed:
                 raise InputError(f"the session is {'closed' if self._closed else 'sealed'}; it takes no more requests.")
             self._add(lane, parts, priority)
-            self._pending += len(parts)
+            self.pending += len(parts)
         return handles
 
     def prepare(self) -> None:
@@ -183,9 +179,12 @@ class Session(Generic[T]):
         Uses as many threads as there is work for. Closing the iterator stops them; what is in flight stays so.
         """
         check_process(self._process)
-        workers = self._useful_workers() if self.loaded.workers > 1 else 1
+        workers = 1
+        if self.loaded.workers > 1:  # at least as many as are at work
+            waiting = min(self.loaded.workers, sum(lane.queue.workers for lane in self._lanes))
+            workers = max(waiting, *(number for number, worker in enumerate(self._workers, 1) if worker.busy), 1)
         teams = self.loaded.teams.lend(workers)
-        steps = self._steps(0, 1, teams[0], lambda: not self._pending) if workers == 1 else self._together(teams)
+        steps = self._steps(0, 1, teams[0], lambda: not self.pending) if workers == 1 else self._together(teams)
         self._runner = get_ident()
         try:
             for handle in steps:
@@ -196,11 +195,6 @@ class Session(Generic[T]):
             steps.close()
             self._runner = None
             self.loaded.teams.take_back(teams)
-
-    def _useful_workers(self) -> int:
-        """How many workers there is work for, at least as many as are at work."""
-        workers = min(self.loaded.workers, sum(lane.queue.workers for lane in self._lanes))
-        return max(workers, *(number for number, worker in enumerate(self._workers, 1) if worker.busy), 1)
 
     def _together(self, teams: Sequence[Team]) -> Generator[Handle[T], None, None]:
         """Steps of a worker for each of `teams`, in threads; yields handles as they finish."""
@@ -214,7 +208,7 @@ class Session(Generic[T]):
 
         def work() -> Iterator[Handle[T]]:
             number, team = next(workers)
-            return self._steps(number, len(teams), team, lambda: stopped or not self._pending)
+            return self._steps(number, len(teams), team, lambda: stopped or not self.pending)
 
         try:
             yield from run_workers(work, stop, len(teams))
@@ -266,7 +260,7 @@ class Session(Generic[T]):
         or hold much memory.
         """
         self._sealed = False
-        return not self._pending and all(map(Worker.reusable, self._workers))
+        return not self.pending and all(map(Worker.reusable, self._workers))
 
     def _serve(self, number: int, workers: int, team: Team) -> None:
         """Body of a thread of the session."""
@@ -351,8 +345,8 @@ class Session(Generic[T]):
                 del handle._parts[request.index]  # last, since it is done without any
                 if handle._complete:
                     handles.append(handle)
-            self._pending -= len(handles)
-            if self._stepping and not self._pending:
+            self.pending -= len(handles)
+            if self._stepping and not self.pending:
                 self._changed.notify_all()
         for handle in handles:
             handle._end()
@@ -385,6 +379,6 @@ class Session(Generic[T]):
                 if not lane.queue.cancel(index):
                     for worker in self._workers:
                         worker.cancel(lane, index)
-            self._pending -= bool(parts)
-            if self._stepping and not self._pending:
+            self.pending -= bool(parts)
+            if self._stepping and not self.pending:
                 self._changed.notify_all()

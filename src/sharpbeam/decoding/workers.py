@@ -15,13 +15,6 @@ T = TypeVar("T")
 MOST = 8  # threads of a team: with more of them the parts of a matmul are too small to be worth handing over
 
 
-class _Stopped:
-    """Sentinel that a worker queues on exit, with the exception that ended it, if any."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
-
-
 def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threads: int) -> Generator[T, None, None]:
     """Yield what `threads` calls of `work` yield, in any order.
 
@@ -35,16 +28,16 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         finally:
             stop()
         return
-    items: SimpleQueue[T | _Stopped] = SimpleQueue()
+    items: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()  # None: a worker has ended
     process = os.getpid()
 
     def loop() -> None:
         try:
             for item in work():
-                items.put(item)
-            items.put(_Stopped(None))
+                items.put((item,))
+            items.put(None)
         except BaseException as error:  # any error must reach the caller, or the caller would wait forever
-            items.put(_Stopped(error))
+            items.put(error)
 
     workers = [Thread(target=loop, name=f"sharpbeam-{i}", daemon=True) for i in range(threads)]
     try:
@@ -54,12 +47,12 @@ def run_workers(work: Callable[[], Iterator[T]], stop: Callable[[], None], threa
         while running:
             check_process(process)
             item = items.get()
-            if not isinstance(item, _Stopped):
-                yield item
-            elif item.error is not None:
-                raise item.error
-            else:
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
                 running -= 1
+            else:
+                yield item[0]
     finally:
         if not lost(process):
             stop()

@@ -37,7 +37,8 @@ class FixedBatches:
         for request in entering:
             self._live.add(request.index)
         if self._memory is not None:
-            self._memory.use_requests(sum(len(request.source) for request in entering), len(entering))
+            positions = sum(len(request.source) for request in entering)
+            self._memory.use(positions, len(entering) * self._memory.most_rows)
         return entering
 
     def select(self, rows: Rows) -> Rows:

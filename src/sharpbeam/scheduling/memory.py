@@ -28,7 +28,7 @@ class Memory:
         self._limit = math.inf if limit is None else limit
         self._row = footprint.row + 2 * most_rows * _CANDIDATE
         self._position = footprint.position
-        self._most_rows = most_rows
+        self.most_rows = most_rows
         self._shared = shared or Usage()
         self._used = 0.0
 
@@ -38,17 +38,9 @@ class Memory:
         self._shared.size += used - self._used
         self._used = used
 
-    def use_requests(self, positions: int, requests: int) -> None:
-        """Record current use, with the most rows that `requests` can take."""
-        self.use(positions, requests * self._most_rows)
-
     def fits(self, positions: int, rows: float) -> bool:
         """Whether there is memory for `positions` source positions and `rows` rows."""
         return positions * self._position + rows * self._row <= self._free
-
-    def fits_requests(self, positions: int, requests: int) -> bool:
-        """Whether there is memory for `requests` requests with the most rows that they can take."""
-        return self.fits(positions, requests * self._most_rows)
 
     def rows(self, positions: int) -> float:
         """Count of rows that fit next to `positions` source positions; may be below 0."""

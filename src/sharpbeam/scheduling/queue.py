@@ -123,8 +123,9 @@ class RequestQueue:
         """The rule of a batch: one request, or as many as the token budget and `memory` allow."""
 
         def fits(requests: int, positions: int, longest: int) -> bool:
-            fits = memory is None or memory.fits_requests(positions, requests)
-            return requests == 1 or (longest * requests <= self._budget and fits)
+            if requests == 1 or longest * requests > self._budget:
+                return requests == 1
+            return memory is None or memory.fits(positions, requests * memory.most_rows)
 
         return fits
 

@@ -109,7 +109,8 @@ class Stream:
         crowded = requests * self._most_rows - len(rows) > free
         self._limited = requests > 1 and (crowded or options.schedule == "stream-shortest" or cap is not None)
         if not self._limited or (not crowded and cap is not None and len(rows) <= cap):
-            self._count(len(rows), requests)
+            self._rows_run += len(rows)
+            self._requests_run += requests
             return rows
         first = np.append(0, (rows.request[1:] != rows.request[:-1]).nonzero()[0] + 1)  # [B]
         size = np.append(first[1:], len(rows)) - first  # [B]
@@ -120,7 +121,8 @@ class Stream:
                 entry.ran = self._step
         selected = runs.repeat(size)
         self._paused = rows.select(~selected)
-        self._count(int(selected.sum()), int(runs.sum()))
+        self._rows_run += int(selected.sum())
+        self._requests_run += int(runs.sum())
         return rows.select(selected)
 
     def apply(self, result: StepResult) -> Rows:
@@ -147,10 +149,6 @@ class Stream:
         """Record the current use in `memory`."""
         if self._memory is not None:
             self._memory.use(self._positions, self._live + self._most_rows if self._flight else 0)
-
-    def _count(self, rows: int, requests: int) -> None:
-        self._rows_run += rows
-        self._requests_run += requests
 
     def _runs(self, flight: list[_InFlight], size: Index, length: Index, free: float) -> NDArray[np.bool_]:
         """Which of the requests [B] in flight take this step; `free` rows fit in addition to the live ones."""

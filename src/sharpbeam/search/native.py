@@ -5,6 +5,7 @@ Where the model or the output layer is Python's, the same search asks them throu
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from math import nan
 
@@ -121,6 +122,28 @@ class NativeSearch:
         if self._scored:
             return [Hypothesis(request, *answer) for answer in answers]
         return [Hypothesis(request, tokens, (), nan, nan) for tokens, *_ in answers]
+
+
+class SamplingSearch(NativeSearch):
+    """Answers drawn token by token from the model's distribution: csrc/search/sampling.h.
+
+    Of the search options, num_hypotheses, lengths, length_penalty and the rules against repetition matter.
+    """
+
+    kind = "sampling"
+
+    def __init__(
+        self, options: SearchOptions, sampling: SamplingOptions, bos_id: int, eos_id: int, vocab_size: int
+    ) -> None:
+        """A search of one decoding run."""
+        super().__init__(options, bos_id, eos_id, vocab_size, sampling)
+        self.rows_each = options.num_hypotheses
+
+    def _name(self, request: Request) -> int:
+        """A hash of source and prefix: the same text has the same samples, whatever else is in the batch."""
+        texts = request.source, (request.prefix or _NO_PREFIX).token
+        text = b"".join(len(ids).to_bytes(8, "little") + ids.astype("<i4").tobytes() for ids in texts)
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class Expansion(NativeSearch):

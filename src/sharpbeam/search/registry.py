@@ -28,11 +28,9 @@ class SearchInputs:
 Build = Callable[[SearchInputs], Search]
 
 
-def _beam(inputs: SearchInputs) -> Search:
-    return BeamSearch(inputs.options.search, inputs.bos_id, inputs.eos_id, inputs.vocab_size)
-
-
-_SEARCHES: dict[str, Build] = {"beam": _beam}
+_SEARCHES: dict[str, Build] = {
+    "beam": lambda run: BeamSearch(run.options.search, run.bos_id, run.eos_id, run.vocab_size)
+}
 
 
 def register_search(name: str, build: Build) -> None:

@@ -12,8 +12,7 @@ from sharpbeam.decoding.loop import ForwardPass
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.interface import Search
-from sharpbeam.search.native import Expansion
-from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.search.native import Expansion, SamplingSearch
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 VOCAB = 20

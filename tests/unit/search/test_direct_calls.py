@@ -14,8 +14,7 @@ from support.toys import asked
 from sharpbeam import _core
 from sharpbeam.options.decode import SamplingOptions, SearchOptions
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.search.native import NativeSearch
-from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.search.native import NativeSearch, SamplingSearch
 from sharpbeam.types import Floats, Ids, Rows, TopK
 
 NONE = np.empty(0, np.int32), np.empty(0, np.float32)

@@ -20,7 +20,7 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions, SamplingOptions, ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
-from sharpbeam.search.sampling import SamplingSearch
+from sharpbeam.search.native import SamplingSearch
 from sharpbeam.types import Hypothesis, Prefix, Request, TopK
 
 
