@@ -151,10 +151,9 @@ class TextDecoder(ModelUser, Generic[T]):
         if not session.renew():
             session.close()
             return
-        if len(self._sessions) >= MOST_SESSIONS:
-            for options in tuple(self._sessions):
-                if other := self._sessions.pop(options, None):  # no other call has it
-                    other.close()
+        for options in tuple(self._sessions) if len(self._sessions) >= MOST_SESSIONS else ():
+            if other := self._sessions.pop(options, None):  # no other call has it
+                other.close()
         self._sessions[session.options] = session
 
 

@@ -23,7 +23,7 @@ from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Finished, Run
 from sharpbeam.models.interface import Attending
-from sharpbeam.options.decode import SearchOptions
+from sharpbeam.options.decode import LanguageOptions, SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.search.interface import Search
@@ -71,7 +71,8 @@ class AttendedRun(Run):
 
         S has a column for each source token of the text, and one for all others, eos and language tags.
         """
-        texts = [self._loaded.language_tags.again(request.languages).text for request, _ in finished]
+        languages = [LanguageOptions(r.languages.source, r.languages.target) for r, _ in finished]
+        texts = [self._loaded.direction(each).text for each in languages]
         attended = self._feed(finished, texts)
         if self._options.coverage_penalty:
             attended = [_ranked(hypotheses, self._options) for hypotheses in attended]

@@ -56,11 +56,6 @@ class Lane:
         """The output layer without the tokens that the model must never produce."""
         return without(self.layer, self.loaded.suppressed)
 
-    @property
-    def completed(self) -> DecodeOptions:
-        """Options for completing alternatives, which have scores."""
-        return replace(self.options, search=replace(self.options.search.for_one_answer(), return_scores=True))
-
     def open(self, workers: int, shared: Usage) -> Run:
         """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""
         loaded, options, schedule = self.loaded, self.options.search, self.queue.schedule(workers, shared)

@@ -86,17 +86,9 @@ class LanguageTags:
 
     def check_named(self, direction: Direction, pieces: Callable[[int], str]) -> None:
         """Raise OptionError where the tag of the target is missing; tags >>fra<< and <2fr> a text may have itself."""
-        if (
-            self.source_tag != "target"
-            or direction.languages.target
-            or any(map(tag_code, map(pieces, self.tokens.values())))
-        ):
-            return
-        raise OptionError(f"target_language is missing; the model needs one of {self._all}.")
-
-    def again(self, languages: Languages) -> Direction:
-        """Direction of a request with known languages."""
-        return self.direction(LanguageOptions(languages.source, languages.target))
+        named = self.source_tag != "target" or direction.languages.target
+        if not named and not any(map(tag_code, map(pieces, self.tokens.values()))):
+            raise OptionError(f"target_language is missing; the model needs one of {self._all}.")
 
     def named(self, name: str) -> Direction:
         """Direction by name: "de-en", or "en" for a model that needs no source language.

@@ -310,7 +310,8 @@ class Session(Generic[T]):
                 self._lane_of = {key: other for key, other in self._lane_of.items() if other in self._lanes}
                 lane = self._lane_of[options] = Lane(self.loaded, options)
         if lane.expands and lane.completion is None:
-            lane.completion = self._lane(lane.completed)
+            search = replace(options.search.for_one_answer(), return_scores=True)
+            lane.completion = self._lane(replace(options, search=search))
             lane.completion.completes = True
         return lane
 
