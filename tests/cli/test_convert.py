@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.command import Run
 
-from sharpbeam.cli.new_model import measure_and_fit
+from sharpbeam.fit.new_model import measure_and_fit
 
 HUGGING_FACE, OURS = '{"model_type": "marian"}', '{"format_version": 1}'
 
@@ -104,10 +104,8 @@ def test_a_model_folder_is_replaced_on_demand_only(call: Run, place: Path) -> No
     assert json.loads(config.read_text()) == json.loads(OURS)
 
 
-def test_int8_is_measured_on_a_text_without_a_preview(
-    tiny_model: Path, tmp_path: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_int8_is_measured_on_a_text_without_a_preview(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
     folder = tmp_path / "model"
     shutil.copytree(tiny_model, folder)
-    measure_and_fit(folder, sources=sentences[:3], preview=False)
-    assert capsys.readouterr().out.startswith("Number type ") and not (folder / "preview.json").exists()
+    (line,) = measure_and_fit(folder, sources=sentences[:3], preview=False)
+    assert line.startswith("Number type ") and not (folder / "preview.json").exists()

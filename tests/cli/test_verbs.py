@@ -135,7 +135,7 @@ def test_evaluate_refuses_what_does_not_fit(
     call("evaluate", tiny_model, "--tsv", source).refused(1, "line 1: columns 0 to 1 are needed")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sacrebleu", None)
-        call("evaluate", tiny_model, *both).refused(1, "pip install sacrebleu")
+        call("evaluate", tiny_model, *both).refused(1, "pip install 'sharpbeam[report]'")
     source.write_text("")
     target.write_text("")
     call("evaluate", tiny_model, *both).refused(1, "is empty; there is nothing to evaluate")

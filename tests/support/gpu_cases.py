@@ -170,11 +170,11 @@ def plain() -> Operations:
 def kernels(device: str) -> Operations:
     """The Triton kernels; on the CPU in the interpreter, which TRITON_INTERPRET=1 must have asked for."""
     from sharpbeam.gpu.kernels import attention as a
-    from sharpbeam.gpu.kernels import launch, union
+    from sharpbeam.gpu.kernels import scoring, union
 
     def blocks(draw: np.random.Generator) -> dict[str, Any]:
         sizes = [int(draw.choice(sizes)) for sizes in ((16, 32), (32, 64, 128), (16, 32), (1, 2, 3))]
-        return {"blocks": launch.Blocks(*sizes)}
+        return {"blocks": scoring.Blocks(*sizes)}
 
-    functions = launch.best_tokens, union.union_of_sets, a.attend_cells
+    functions = scoring.best_tokens, union.union_of_sets, a.attend_cells
     return Operations(*functions, torch.device(device), blocks)

@@ -296,6 +296,13 @@ def collect_rows(
         return collector, collector.collect(lines, {}, count, advance).read()[:count]
 
 
+def log_sum_exp(logits: Floats) -> Floats:
+    """Of each row of `logits` [n, m], which are finite or -inf."""
+    top = logits.max(axis=1)
+    sums: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+    return sums
+
+
 @dataclass(frozen=True)
 class OutputMatrix:
     """The output layer that something is fitted for."""

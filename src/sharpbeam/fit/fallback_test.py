@@ -19,7 +19,7 @@ from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, needs_extra
 from sharpbeam.fit.bound import design_effect, lower_bound
-from sharpbeam.fit.collect import collect_rows, distinct_lines
+from sharpbeam.fit.collect import collect_rows, distinct_lines, log_sum_exp
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.texts import Texts, texts_or_sample
 from sharpbeam.options.decode import MachineOptions
@@ -174,24 +174,17 @@ def _collected(
         own = logits[:, tokens]
         logits[:, tokens] = -np.inf
         best[first:last], most[first:last] = own.max(axis=1), logits.max(axis=1)
-        inside[first:last], outside[first:last] = _log_sums(own), _log_sums(logits)
+        inside[first:last], outside[first:last] = (log_sum_exp(each) for each in (own, logits))
         advance(last - first)
     bar = np.maximum(np.logaddexp(inside, outside) + floor, best if beam_size == 1 else -np.inf).astype(np.float32)
     rows = FallbackRows(hidden, sentence, best, inside, outside, bar, most >= bar)
     return rows.select(np.isfinite(outside) & np.isfinite(bar))  # a set of all tokens has none outside
 
 
-def _log_sums(logits: Floats) -> Floats:
-    """Log of the sum of exp of each row; overwrites `logits` [n, m]."""
-    top = logits.max(axis=1, keepdims=True)
-    logits -= top
-    np.exp(logits, out=logits)
-    sums: Floats = top[:, 0] + np.log(logits.sum(axis=1))
-    return sums
-
-
 def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
-    """The network of largest likelihood; its threshold is still to be set."""
+    """The network of largest likelihood, by Adam; its threshold is still to be set. Raises SharpbeamError."""
+    with needs_extra("fitting a fallback test", "train"):
+        import torch
     draw = np.random.default_rng(seed)
     mean, spread = rows.hidden.mean(axis=0), rows.hidden.std(axis=0) + np.float32(1e-6)
     x, direct = (rows.hidden - mean) / spread, rows.direct
@@ -204,28 +197,8 @@ def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
         (draw.normal(size=(UNITS, 2)) * 0.1 / np.sqrt(UNITS)).astype(np.float32),
         np.zeros((3, 2), np.float32),
     ]
-    _descend(weights, x, (direct - center) / size, rows.outside - level, draw)
-    # Of hidden vectors and logits as they are.
-    inner = np.ascontiguousarray((weights[0] / spread[:, None]).T)
-    straight = (weights[3] / size[:, None]).T
-    straight[:, 2] -= straight[:, :2] @ center[:2]
-    straight[0, 2] += level
-    return ShortlistTest(
-        inner,
-        weights[1] - inner @ mean,
-        np.ascontiguousarray(weights[2].T),
-        np.ascontiguousarray(straight, np.float32),
-        0.0,
-        MOST_SHARE,
-    )
-
-
-def _descend(weights: list[Floats], x: Floats, direct: Floats, target: Floats, draw: np.random.Generator) -> None:
-    """Change `weights` in place, by Adam on the mean negative log likelihood of `target` [n]; raises SharpbeamError."""
-    with needs_extra("fitting a fallback test", "train"):
-        import torch
-    tensors = [torch.from_numpy(one).requires_grad_() for one in weights]
-    inner, bias, outer, straight = tensors
+    inner, bias, outer, straight = tensors = [torch.from_numpy(one).requires_grad_() for one in weights]
+    data = [torch.from_numpy(one) for one in (x, (direct - center) / size, rows.outside - level)]
     batches = max(1, len(x) // BATCH)
     steps = EPOCHS * batches
     adam = torch.optim.Adam(tensors, RATE)
@@ -234,16 +207,23 @@ def _descend(weights: list[Floats], x: Floats, direct: Floats, target: Floats, d
     )
     for order in (draw.permutation(len(x)) for _ in range(EPOCHS)):
         for some in np.split(order[: batches * BATCH], batches) if len(x) >= BATCH else [order]:
-            units = torch.relu(torch.from_numpy(x[some]) @ inner + bias)
-            outputs = units @ outer + torch.from_numpy(direct[some]) @ straight
+            hidden, logits, target = (part[some] for part in data)
+            outputs = torch.relu(hidden @ inner + bias) @ outer + logits @ straight
             outputs.register_hook(lambda gradient: gradient.clamp(-STEEPEST, STEEPEST))  # type: ignore[no-untyped-call]
-            mean, free = outputs.T
+            expected, free = outputs.T
             deviation = free + (free.clamp(*DEVIATIONS) - free).detach()
-            off = (mean - torch.from_numpy(target[some])) * torch.exp(-deviation)
+            off = (expected - target) * torch.exp(-deviation)
             adam.zero_grad()
             torch.autograd.backward((deviation + 0.5 * off * off).mean())
             adam.step()
             schedule.step()
+    # Of hidden vectors and logits as they are; `tensors` share the memory of `weights`.
+    units = np.ascontiguousarray((weights[0] / spread[:, None]).T)
+    added = (weights[3] / size[:, None]).T
+    added[:, 2] -= added[:, :2] @ center[:2]
+    added[0, 2] += level
+    outer_weight, added = np.ascontiguousarray(weights[2].T), np.ascontiguousarray(added, np.float32)
+    return ShortlistTest(units, weights[1] - units @ mean, outer_weight, added, 0.0, MOST_SHARE)
 
 
 def certainty(test: ShortlistTest, rows: FallbackRows) -> Floats:

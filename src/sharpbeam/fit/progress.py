@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class FitProgress:
     note: str = ""  # a result, such as the figures of one setting
 
 
+BETWEEN = FitProgress("", 0, None, "")  # stages
 Listener = Callable[[FitProgress], None]
 
 
@@ -25,13 +26,12 @@ class Reporter:
     """Turns the steps of a fit into calls of a listener; without one it does nothing."""
 
     def __init__(self, listener: Listener | None = None) -> None:
-        self._listener = listener
-        self._stage, self._done, self._unit = "", 0, ""
-        self._total: int | None = None
+        self._listener = listener or (lambda report: None)
+        self._last = BETWEEN
 
     def note(self, text: str) -> None:
         """Report a line worth keeping."""
-        self._report(text)
+        self._listener(replace(self._last, note=text))
 
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
@@ -39,19 +39,17 @@ class Reporter:
 
         Units done beyond `total` are not counted.
         """
-        self._stage, self._done, self._total, self._unit = name, 0, total, unit
-        self._report()
+
+        def advance(number: int) -> None:
+            done = self._last.done + number
+            self._report(replace(self._last, done=done if total is None else min(done, total)))
+
+        self._report(FitProgress(name, 0, total, unit))
         try:
-            yield self._advance
+            yield advance
         finally:
-            self._stage, self._done, self._total, self._unit = "", 0, None, ""
-            self._report()
+            self._report(BETWEEN)
 
-    def _advance(self, number: int) -> None:
-        done = self._done + number
-        self._done = done if self._total is None else min(done, self._total)
-        self._report()
-
-    def _report(self, note: str = "") -> None:
-        if self._listener is not None:
-            self._listener(FitProgress(self._stage, self._done, self._total, self._unit, note))
+    def _report(self, report: FitProgress) -> None:
+        self._last = report
+        self._listener(report)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,3 +82,11 @@ def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, l
 def sample_of(loaded: LoadedModel) -> list[str]:
     """Sample sentences in a model's source language: the one it names, or else the one its vocabulary is made for."""
     return sample(loaded.language_tags.source or language_of(loaded.source))
+
+
+def sentences_or_sample(loaded: LoadedModel, lines: Iterable[str] | None, count: int) -> list[str]:
+    """The first `count` of `lines` that are not empty, or of the sample sentences; InputError if there is none."""
+    lines = list(islice((line for line in lines or sample_of(loaded) if line.strip()), count))
+    if not lines:
+        raise InputError("the text has no sentence; give a file with one source sentence a line.")
+    return lines

@@ -40,4 +40,4 @@ def find_device(name: str) -> torch.device:
 
 def operations(device: torch.device) -> Any:
     """best_tokens, union_of_sets and attend_cells on a device: Triton's on CUDA, plain PyTorch elsewhere."""
-    return import_module("sharpbeam.gpu.kernels.launch" if device.type == "cuda" else "sharpbeam.gpu.plain")
+    return import_module("sharpbeam.gpu.kernels" if device.type == "cuda" else "sharpbeam.gpu.plain")

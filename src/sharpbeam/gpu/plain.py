@@ -1,6 +1,6 @@
 """The operations of `kernels` in plain PyTorch: for a CPU, and what the kernels are held to.
 
-Names, arguments and answers are those of `kernels.launch`; answers stay on the device.
+Names, arguments and answers are those of `kernels`; answers stay on the device.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def keys_of(logit: Tensor, token: Tensor) -> Tensor:
 
 
 def best_tokens(hidden: Tensor, weight: Tensor, bias: Tensor, k: int, *, tokens: IndexList | None = None) -> Best:
-    """`kernels.launch.best_tokens`."""
+    """`kernels.best_tokens`."""
     best = Best.empty(len(hidden), k, hidden.device)
     token = torch.arange(len(weight), device=hidden.device)
     if tokens is not None:
@@ -60,7 +60,7 @@ def best_tokens(hidden: Tensor, weight: Tensor, bias: Tensor, k: int, *, tokens:
 
 
 def union_of_sets(cluster: Tensor, token: Tensor, start: Tensor, largest: int, vocab_size: int) -> IndexList:
-    """`kernels.union.union_of_sets`."""
+    """`kernels.union_of_sets`."""
     mask = torch.zeros(vocab_size, dtype=torch.int8, device=cluster.device)
     for own in set(cluster.tolist()):
         mask[token[int(start[own]) : int(start[own + 1])].long()] = 1
@@ -72,7 +72,7 @@ def attend_cells(
     query: Tensor, pool: Tensor, table: Tensor, line: Tensor, length: Tensor, heads: int, scale: float,
     bias: Tensor | None = None, longest: int = 0,
 ) -> Tensor:  # fmt: skip
-    """`kernels.attention.attend_cells`; `longest` is the greatest length."""
+    """`kernels.attend_cells`; `longest` is the greatest length."""
     weights, values = _weigh(query, pool, table, line, length, heads, scale, bias, longest)
     return torch.einsum("rht,rthw->rhw", weights.to(values.dtype), values).flatten(1)
 

@@ -6,10 +6,9 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sharpbeam.errors import InputError, SharpbeamError
+from sharpbeam.errors import InputError, needs_extra
 from sharpbeam.jobs.memory import peak_memory
 
 if TYPE_CHECKING:
@@ -39,14 +38,10 @@ def quality(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
     return Quality(bleu_score, str(bleu.get_signature()), chrf_score, str(chrf.get_signature()))
 
 
-def load_metrics() -> ModuleType:
+def load_metrics() -> Any:
     """sacreBLEU's metrics; raises SharpbeamError, with the command to install it, if it is missing."""
-    try:
+    with needs_extra("measuring BLEU and chrF", "report"):
         from sacrebleu import metrics
-    except ModuleNotFoundError as error:
-        raise SharpbeamError(
-            "BLEU and chrF need the package sacrebleu, which is not installed; run: pip install sacrebleu"
-        ) from error
     return metrics
 
 
@@ -59,16 +54,6 @@ class Evaluation:
     words: int
     seconds: float  # translating only: the model is loaded before, BLEU is computed after
 
-    @property
-    def words_per_second(self) -> float:
-        """Source words for each second of wall time."""
-        return self.words / self.seconds
-
-    @property
-    def sentences_per_second(self) -> float:
-        """Sentences for each second of wall time."""
-        return self.sentences / self.seconds
-
     def record(self) -> dict[str, Any]:
         """The figures as JSON, with the peak memory of this process."""
         return {
@@ -76,18 +61,19 @@ class Evaluation:
             "sentences": self.sentences,
             "words": self.words,
             "seconds": round(self.seconds, 6),
-            "words_per_second": round(self.words_per_second, 2),
-            "sentences_per_second": round(self.sentences_per_second, 2),
+            "words_per_second": round(self.words / self.seconds, 2),
+            "sentences_per_second": round(self.sentences / self.seconds, 2),
             "peak_memory_mib": round(peak_memory() / 2**20, 1),
         }
 
     def summary(self) -> str:
         """The figures as text."""
+        figures = self.record()
         return (
             f"  BLEU {self.quality.bleu:.2f}  {self.quality.bleu_signature}\n"
             f"  chrF {self.quality.chrf:.2f}  {self.quality.chrf_signature}\n"
-            f"  {self.sentences} sentences in {self.seconds:.1f} s: {self.sentences_per_second:.1f} sentences/s, "
-            f"{self.words_per_second:.0f} words/s, peak memory {peak_memory() / 2**20:.0f} MiB"
+            f"  {self.sentences} sentences in {self.seconds:.1f} s: {figures['sentences_per_second']:.1f} sentences/s, "
+            f"{figures['words_per_second']:.0f} words/s, peak memory {figures['peak_memory_mib']:.0f} MiB"
         )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from statistics import median
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import bundled_models, find_model
-from sharpbeam.errors import InputError, OutputError
-from sharpbeam.fit.texts import sample_of
+from sharpbeam.errors import OutputError
+from sharpbeam.fit.texts import sentences_or_sample
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
@@ -113,7 +112,8 @@ def tune(
         raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, or give --dry-run.")
     say = progress or (lambda _: None)
     reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads))
-    lines = _lines(text, sentences) if text else sample_of(reference.loaded)[:sentences]
+    files = [Path(one) for one in text]
+    lines = sentences_or_sample(reference.loaded, read_all(files) if files else None, sentences)
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]
@@ -136,13 +136,6 @@ def tune(
         evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}
         save_tuned(folder, best.compute_type, best.output_layer, evidence)
     return Tuning(folder, tuple(choices.values()), now, best, beam, len(lines), written, skipped)
-
-
-def _lines(text: Sequence[str | Path], sentences: int) -> list[str]:
-    lines = [line for line in islice(read_all([Path(one) for one in text]), 10 * sentences) if line.strip()][:sentences]
-    if not lines:
-        raise InputError("the text has no sentence; give a file with one source sentence a line.")
-    return lines
 
 
 def _present(folder: Path, threads: int, beam_size: int) -> tuple[ComputeType, str]:

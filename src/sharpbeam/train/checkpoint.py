@@ -81,11 +81,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def read_checkpoint(
-    path: Path,
-    model: nn.Module,
-    average: dict[str, Tensor],
-    optimizer: torch.optim.Optimizer,
-    settings: dict[str, Any],
+    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer, settings: dict[str, Any]
 ) -> tuple[Progress, dict[str, Tensor]]:
     """Fill model, average and optimizer from `path`, set the random state; returns progress and carried tensors.
 

@@ -70,12 +70,7 @@ class ParallelData:
     """Encoded pairs. Sources begin with their tag, if any, and end in eos; targets have neither."""
 
     def __init__(
-        self,
-        pairs: list[Pair],
-        source: Vocabulary,
-        target: Vocabulary,
-        max_length: int,
-        tags: Sequence[int] = (),
+        self, pairs: list[Pair], source: Vocabulary, target: Vocabulary, max_length: int, tags: Sequence[int] = ()
     ) -> None:
         """Encode `pairs`; `tags` holds one token for each of them, or none. Pairs longer than `max_length` are left."""
         self.items: list[tuple[list[int], list[int]]] = []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from sharpbeam.fit.bound import design_effect, incomplete_beta, lower_bound
+from sharpbeam.fit.bound import design_effect, lower_bound
 from sharpbeam.fit.collect import OutputMatrix
 from sharpbeam.fit.screen.clusters import (
     NEAR,
@@ -54,13 +55,20 @@ def test_clopper_pearson(hits, trials, confidence, bound):
     assert lower_bound(hits, trials, confidence) == pytest.approx(bound, abs=1e-6)
 
 
-def test_incomplete_beta_is_the_tail_of_a_binomial():
-    draw = np.random.default_rng(1)
-    for n in (1, 4, 30):
-        for p in draw.random(5):
-            chance = [np.prod([(n - i) / (i + 1) for i in range(k)]) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
-            for k in range(1, n + 1):
-                assert incomplete_beta(k, n - k + 1, p) == pytest.approx(sum(chance[k:]), rel=1e-9)
+def test_the_tail_of_a_binomial_at_the_bound_is_what_is_left_of_the_confidence():
+    for n, confidence in itertools.product((1, 4, 30), (0.5, 0.95, 0.999)):
+        for k in range(1, n + 1):
+            p = lower_bound(k, n, confidence)
+            tail = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+            assert tail == pytest.approx(1 - confidence, rel=1e-4)
+
+
+def test_bounds_of_fractions_and_of_many_trials_are_quantiles_of_beta_distributions():
+    stats = pytest.importorskip("scipy.stats")
+    for hits, trials in ((0.3, 2.5), (12.5, 80.25), (999_000.5, 1e6), (5e5, 5e5), (2, 1e7), (4e6, 4e6 + 0.5)):
+        expected = float(stats.beta.ppf(0.05, hits, trials - hits + 1))
+        bound = lower_bound(hits, trials)
+        assert bound == pytest.approx(expected, rel=2e-5) and 1 - bound == pytest.approx(1 - expected, rel=2e-5)
 
 
 def test_design_effect():

@@ -39,5 +39,5 @@ def test_lengths_must_agree_and_there_must_be_something() -> None:
 
 def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(SharpbeamError, match="pip install sacrebleu"):
+    with pytest.raises(SharpbeamError, match=r"pip install 'sharpbeam\[report\]'"):
         quality(["a"], ["b"])

@@ -40,13 +40,17 @@ def convert(
     * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
     check_readable([text] if text else [])
-    from sharpbeam.cli.new_model import measure_and_fit
+    from sharpbeam.cli.fit_progress import shown_progress
     from sharpbeam.convert.conversion import convert_model
+    from sharpbeam.fit.new_model import measure_and_fit
 
     files = {"source_spm": source_spm, "target_spm": target_spm}
     written = convert_model(origin, to, quantization=quantization, overwrite=overwrite, **files)
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)
-    measure_and_fit(to, [text] if text else [], list(read_all([text])) if text else [], preview=preview)
+    sources = list(read_all([text])) if text else []
+    with shown_progress() as progress:
+        for line in measure_and_fit(to, [text] if text else [], sources, preview=preview, progress=progress):
+            print(line)
     print(f"done; try: echo ... | sharpbeam translate {to}")

@@ -8,8 +8,8 @@ from dataclasses import MISSING
 from pathlib import Path
 
 from sharpbeam.cli.command import verb
+from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.cli.flags import argument, flag
-from sharpbeam.cli.new_model import measure_and_fit
 from sharpbeam.errors import needs_extra
 
 
@@ -34,6 +34,8 @@ def train(
     * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/trial --max-steps 200`
     * `echo "Guten Morgen." | sharpbeam translate runs/de-en/best`
     """
+    from sharpbeam.fit.new_model import measure_and_fit
+
     with needs_extra("sharpbeam train", "train"):
         from sharpbeam.train.loop import Trainer
         from sharpbeam.train.recipe import read_recipe
@@ -49,4 +51,6 @@ def train(
         task = trainer.task
         pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
         pairs = [] if getattr(task.config, "languages", {}) else pairs
-        measure_and_fit(output / "best", (), [source for source, _ in pairs])
+        with shown_progress() as progress:
+            for line in measure_and_fit(output / "best", (), [source for source, _ in pairs], progress=progress):
+                print(line)

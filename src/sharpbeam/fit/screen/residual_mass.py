@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.fit.collect import OutputMatrix
+from sharpbeam.fit.collect import OutputMatrix, log_sum_exp
 from sharpbeam.fit.screen.clusters import members
 from sharpbeam.output_layers.screen import FallbackFeatures, ResidualMass, Screen
 from sharpbeam.types import Floats, Ids
@@ -142,7 +142,7 @@ def fit_residual(hidden: Floats, label: Ids, start: ResidualMass, inside: Floats
     rows_of = members(label, clusters)
     target, weight = np.log(share) + total, (share + LEAST_WEIGHT).astype(np.float32)
     for own, slopes, offsets in zip(rows_of, start.weight, start.bias, strict=True):
-        target[own] -= _log_sum_exp(hidden[own] @ slopes.T + offsets)
+        target[own] -= log_sum_exp(hidden[own] @ slopes.T + offsets)
     mean = (weight @ hidden) / weight.sum()
     rows = np.empty((len(hidden), hidden.shape[1] + 1), np.float32)
     np.subtract(hidden, mean, out=rows[:, :-1])
@@ -159,13 +159,6 @@ def fit_residual(hidden: Floats, label: Ids, start: ResidualMass, inside: Floats
     moved = (start.weight + slope[:, None]).astype(np.float32)
     bias = start.bias + (regression[:, -1] - slope @ mean)[:, None]
     return ResidualMass(moved, np.maximum(bias, -NEVER).astype(np.float32))
-
-
-def _log_sum_exp(logits: Floats) -> Floats:
-    """Of each row of `logits` [n, M], with -NEVER for a component that is not there."""
-    top = logits.max(axis=1)
-    sums: Floats = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    return sums
 
 
 def _moments(rows: Floats, target: Doubles, weight: Floats) -> tuple[Doubles, Doubles]:

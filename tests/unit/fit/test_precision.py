@@ -9,9 +9,9 @@ import pytest
 
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.report import precision
+from sharpbeam.fit import new_model
+from sharpbeam.fit.new_model import check_precision
 from sharpbeam.report.facts import describe_model
-from sharpbeam.report.precision import check_precision
 from sharpbeam.storage.precision import FILE, read_precision
 
 
@@ -32,7 +32,7 @@ def test_the_evidence_is_kept_with_the_model(folder):
 
 
 def test_auto_goes_by_it(folder, sentences, monkeypatch):
-    monkeypatch.setattr(precision, "MOST_LOSS", -1.0)  # so that every type loses too much
+    monkeypatch.setattr(new_model, "MOST_LOSS", -1.0)  # so that every type loses too much
     result = check_precision(folder, sentences[:5])
     assert [one.compute_type for one in result.tried] == ["int8", "int16"]
     assert result.compute_type == "float32" and result.sentences == 5
