@@ -39,8 +39,7 @@ from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import document_steps, read_document
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
-from sharpbeam.server.bodies import read_fields
-from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of
+from sharpbeam.server.bodies import RequestFields, Terms, Texts, glossary_of, read_fields
 from sharpbeam.server.refusals import Refused
 from sharpbeam.text.glossary import Glossary
 

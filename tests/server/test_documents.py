@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,14 +86,3 @@ def test_files_that_cannot_be_translated(serve: Callable[..., Live]) -> None:
     none = serve(file_limit=0)
     assert send(none, "a.txt", b"Balo.").status_code == 403
     assert none.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
-
-
-def test_a_full_disk_is_a_refusal(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    answer = send(live, "a.txt", b"Balo.")
-    assert (answer.status_code, answer.json()) == (507, {"error": "the disk of the server is full"})
-    monkeypatch.undo()
-    assert send(live, "a.txt", b"Balo.").status_code == 200

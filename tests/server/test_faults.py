@@ -144,11 +144,11 @@ def test_overload_is_refused_and_answers_stay_the_librarys(
 def test_a_request_for_which_there_is_no_place_is_refused_before_its_texts_are_read(
     serve: Callable[..., Live], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sharpbeam.server import task
+    from sharpbeam.server import worker
 
     live, texts = serve(queue_limit=8), list[str]()
-    read = task.read_document
-    monkeypatch.setattr(task, "read_document", lambda text, format: (texts.append(text), read(text, format))[1])
+    read = worker.read_document
+    monkeypatch.setattr(worker, "read_document", lambda text, format: (texts.append(text), read(text, format))[1])
     assert live.translate(["a"] * 9).status_code == 413
     assert not texts
     assert live.translate(["a"] * 8).status_code == 200
@@ -194,14 +194,14 @@ def test_keys_are_needed_and_never_logged(
 def test_a_fault_of_ours_is_told_without_the_text(
     serve: Callable[..., Live], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from sharpbeam.server import task
+    from sharpbeam.server import worker
 
     live = serve()
 
     def broken(text: str, *others: Any) -> None:
         raise RuntimeError(text)
 
-    monkeypatch.setattr(task, "read_document", broken)
+    monkeypatch.setattr(worker, "read_document", broken)
     with caplog.at_level(logging.INFO, "sharpbeam"):
         answer = live.translate("a secret text")
         # the line is written after the answer

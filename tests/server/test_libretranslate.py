@@ -13,10 +13,10 @@ from sharpbeam import Translator
 
 for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
     pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
-from sharpbeam.server import task  # noqa: E402 (needs the packages)
-from sharpbeam.server.detection import Detection, detect  # noqa: E402
+from sharpbeam.server import workers  # noqa: E402 (needs the packages)
+from sharpbeam.server.languages import Detection, detect  # noqa: E402
 from sharpbeam.server.protocols import libretranslate  # noqa: E402
-from sharpbeam.server.protocols.words import sentence_details  # noqa: E402
+from sharpbeam.server.protocols.libretranslate import sentence_details  # noqa: E402
 
 
 def test_a_text_and_a_list_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
@@ -97,7 +97,7 @@ def test_details_are_made_outside_of_the_event_loop(
         return call
 
     monkeypatch.setattr(libretranslate, "sentence_details", noted(sentence_details))
-    monkeypatch.setattr(task, "advance", noted(task.advance))
+    monkeypatch.setattr(workers, "advance", noted(workers.advance))
     assert live.translate(sentences[:3], details=True).status_code == 200
     assert set(places) == {"sentence_details", "advance"}
 

@@ -31,7 +31,7 @@ if sys.platform != "linux":
     pytest.skip("looks into /proc", allow_module_level=True)
 
 from sharpbeam.server.refusals import Fault, Refused  # noqa: E402
-from sharpbeam.server.task import Task  # noqa: E402
+from sharpbeam.server.worker import Task  # noqa: E402
 from sharpbeam.server.workers import Workers  # noqa: E402
 
 SECRET = "a text of a client"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
@@ -23,7 +23,7 @@ from sharpbeam.server.protocols import page as pages
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
-from sharpbeam.server.store import Files, temporary_folder
+from sharpbeam.server.store import Store
 from sharpbeam.version import program_version
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from sharpbeam.options.keywords import DecodeKeywords
 
+SPACE = 16  # translated files of the largest size that there is space for
+LEAST = 64 * 1024  # bytes that a file counts as at least
 OFTEN = ("/translate", "/v2/translate")  # endpoints that take a request and nothing else
 
 
@@ -47,19 +49,18 @@ def create_app(
     """
     options = options or ServerOptions()
     service = Service(Catalog(models, options.pivot), Pool(machine, defaults), options)
-    gate, end = Gate(service), ExitStack()
-    files, glossaries = Files(options.file_limit, end.enter_context(temporary_folder())), Glossaries(service.catalog)
+    gate, glossaries = Gate(service), Glossaries(service.catalog)
+    files = Store[bytes]("file", SPACE * options.file_limit, least=LEAST)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await service.pool.take([next(iter(service.catalog.entries))])  # the first request finds it loaded
         yield
         await service.close()
-        end.close()
 
     app = FastAPI(
         title="Sharpbeam", version=program_version(), lifespan=lifespan, docs_url=None, redoc_url=None,
-        exception_handlers={Refused: _refused, HTTPException: _failed, Exception: _fault},
+        exception_handlers={Refused: refused, HTTPException: _failed, Exception: _fault},
     )  # fmt: skip
     routers = [
         libretranslate.router(gate),
@@ -74,10 +75,6 @@ def create_app(
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     direct = {route.path: route.endpoint for route in routes if route.path in OFTEN}
     return Boundary(app, service.metrics, options.cors_origin, direct)
-
-
-async def _refused(request: Request, error: Any) -> Response:
-    return refused(request, error)
 
 
 async def _failed(request: Request, error: Any) -> Response:

@@ -1,12 +1,13 @@
-"""Bodies of requests, JSON objects or forms, bounded in size and time; and of answers."""
+"""Bodies of requests, JSON objects or forms, bounded in size and time; their fields, declared once; and of answers."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from pydantic import BaseModel, Field, ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, ImmutableMultiDict, QueryParams
 from starlette.exceptions import HTTPException
@@ -14,10 +15,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive
 
+from sharpbeam.errors import InputError
 from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.refusals import Refused, bad_request
+from sharpbeam.text.glossary import Glossary
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
+Texts = str | list[str]
+Terms = dict[str, str | list[str]]
+NOUNS = {str: "a text", int: "a number", bool: "true or false", Texts: "a text, or a list of texts"}
+NOUNS[Terms] = "an object of terms and their translations"
+MOST_TERMS = 1000  # of a glossary
+
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{1,70}")
@@ -115,3 +127,51 @@ async def _bounded(request: Request, most: int, seconds: float, read: Callable[[
     except ClientDisconnect:
         raise Refused(499, "the client left") from None
     raise Refused(408, "the body of the request did not arrive in time")
+
+
+class RequestFields(BaseModel):
+    """The fields of a request; names that a model lacks are ignored."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("application/json", FORMS[0])  # types of bodies that have them
+    api_key: str = Field("", description="a key of the server, where it needs one; a header may have it too")
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """The fields by name, as the body has them; raises Refused. An empty one is a missing one, except texts."""
+        values = {}
+        for name, value in fields.items():
+            field = cls.model_fields.get(name)
+            if field is not None and value not in (None, []) and (value != "" or field.annotation == Texts):
+                values[name] = value
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+        name = str(fault["loc"][0])
+        if fault["type"] == "missing":
+            raise bad_request(f"Invalid request: missing {name} parameter")
+        if fault["type"] == "literal_error":
+            raise bad_request(f"{str(fault['input'])[:40]} {name} is not supported")
+        noun = NOUNS[cls.model_fields[name].annotation]
+        raise bad_request(f"Invalid request: {name} parameter is not {noun}")
+
+    @classmethod
+    def description(cls, summary: str) -> dict[str, Any]:
+        """The entry in OpenAPI of an endpoint that takes these fields."""
+        content = {kind: {"schema": cls.model_json_schema()} for kind in cls.kinds}
+        return {"summary": summary, "requestBody": {"required": True, "content": content}}
+
+
+def texts_of(value: Texts) -> list[str]:
+    """A field of texts as a list."""
+    return [value] if isinstance(value, str) else value
+
+
+def glossary_of(terms: Terms, most: int = MOST_TERMS) -> Glossary | None:
+    """The glossary of a field with at most `most` terms; None without terms. Raises Refused."""
+    if len(terms) > most:
+        raise bad_request(f"Invalid request: glossary has {len(terms)} terms; at most {most}")
+    try:
+        return Glossary.of(terms)
+    except InputError as error:
+        raise bad_request(f"Invalid request: {error}") from None

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.metrics import ServerMetrics
 from sharpbeam.server.refusals import Refused, places
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -30,7 +30,7 @@ SECURITY = [
 class Boundary:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, cors_origin: str, direct: Mapping[str, Answer]) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, cors_origin: str, direct: Mapping[str, Answer]) -> None:
         """`direct`: paths whose POST requests are answered here, since routing costs as much as a short sentence."""
         self._app, self._metrics, self._direct = app, metrics, direct
         self._headers = list(SECURITY)
@@ -64,7 +64,7 @@ class Boundary:
                 try:
                     response = await answer(request)
                 except Refused as error:
-                    response = refused(request, error)
+                    response = await refused(request, error)
                 await response(scope, receive, send_with_headers)
             else:
                 await self._app(scope, receive, send_with_headers)
@@ -95,7 +95,7 @@ class Boundary:
         log.info("%s", json.dumps(line))
 
 
-def refused(request: Request, error: Refused) -> Response:
+async def refused(request: Request, error: Any) -> Response:
     """The answer to a request that is refused."""
     body = {"error": error.message}
     if request.url.path.startswith(("/v1/", "/v2/")):

@@ -13,10 +13,10 @@ from sharpbeam.documents import DocumentTranslation
 from sharpbeam.errors import RequestCancelledError, SharpbeamError
 from sharpbeam.server.admission import Ticket
 from sharpbeam.server.catalog import Hop
-from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.metrics import ServerMetrics
 from sharpbeam.server.pool import Engine
 from sharpbeam.server.refusals import Refused
-from sharpbeam.server.task import Advance
+from sharpbeam.server.workers import Advance
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
 BURST = 16  # tasks that begin before others have the event loop
@@ -31,7 +31,7 @@ class Decoder:
     engines: Mapping[str, Engine]
     route: tuple[Hop, ...]
     ticket: Ticket
-    metrics: Metrics
+    metrics: ServerMetrics
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
     glossary: Glossary | None = None
     remembers: bool = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Metrics:
+class ServerMetrics:
     """The counters of one server."""
 
     def __init__(self, models: Collection[str], engines: Mapping[str, Engine], admission: Admission) -> None:

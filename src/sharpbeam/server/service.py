@@ -14,12 +14,12 @@ from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.admission import Admission, Ticket
 from sharpbeam.server.catalog import Catalog, Hop
 from sharpbeam.server.decoder import Decoder, all_of, decode
-from sharpbeam.server.detection import Detection, detect
-from sharpbeam.server.metrics import Metrics
+from sharpbeam.server.languages import Detection, detect
+from sharpbeam.server.metrics import ServerMetrics
 from sharpbeam.server.pool import Engine, Pool
 from sharpbeam.server.refusals import bad_request
-from sharpbeam.server.task import Advance, Task, inline
-from sharpbeam.server.workers import Workers
+from sharpbeam.server.worker import Task
+from sharpbeam.server.workers import Advance, Workers, inline
 from sharpbeam.text.glossary import Glossary
 
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
@@ -59,7 +59,7 @@ class Service:
     def __init__(self, catalog: Catalog, pool: Pool, options: ServerOptions) -> None:
         self.catalog, self.pool, self.options = catalog, pool, options
         self.admission = Admission(options.queue_limit)
-        self.metrics = Metrics(catalog.entries, pool.engines, self.admission)
+        self.metrics = ServerMetrics(catalog.entries, pool.engines, self.admission)
         self.documents = DocumentOptions(guards=options.guards, at_once=AT_ONCE)
         self._small, self._large = Workers(SMALL_WORKERS), Workers(LARGE_WORKERS)
 

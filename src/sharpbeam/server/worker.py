@@ -1,7 +1,8 @@
 """A worker: a process without a model that reads and writes the documents of others, and can be killed at any time.
 
-The server sends messages as `multiprocessing` does. The worker, which has read bytes of strangers, answers in JSON and
-plain bytes, of which nothing can run.
+A document is a task of steps, between which its sentences are decoded elsewhere. The server sends messages as
+`multiprocessing` does. The worker, which has read bytes of strangers, answers in JSON and plain bytes, of which nothing
+can run.
 """
 
 from __future__ import annotations
@@ -13,27 +14,77 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.documents import DocumentTranslation
+from sharpbeam.contract.steps import Job, Steps
+from sharpbeam.decoding.results import Translation
+from sharpbeam.documents import DocumentTranslation, TagOptions, document_steps, read_document, read_tagged
 from sharpbeam.errors import SharpbeamError
+from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.server.refusals import places
-from sharpbeam.server.task import Answers, Task, advance
+from sharpbeam.text.glossary import Glossary
 
 MEMORY = 2**30  # bytes that a worker may have
 OOM_SCORE = 500  # of 1000: where memory is short the system ends workers before servers
 FULL = 3  # status of a worker that has no memory left
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2): a signal when the thread that started this process ends
 HEAD, REPLY = struct.Struct("!Q"), struct.Struct("!QQ")  # sizes: of a message; of a reply and of the content in it
+CPU_SECONDS, CPU_SECONDS_PER_BYTE = 10.0, 40e-6
+BEGIN = 20  # segments that show the language of a document
+
+Answers = Sequence[Translation]
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A document and how it is translated; or, as a sample, only read: its result is its beginning."""
+
+    content: str | bytes
+    format: str
+    sample: bool = False
+    options: DocumentOptions = DocumentOptions()  # noqa: RUF009 (frozen)
+    source: str = ""
+    target: str = ""
+    attends: bool = True
+    glossary: Glossary | None = None
+    details: bool = False  # whether the result has its sentences, with their words
+    tags: TagOptions | None = None  # what a client says of elements, of html and xml
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time that it may take: all formats take linear time."""
+        return CPU_SECONDS + CPU_SECONDS_PER_BYTE * len(self.content)
+
+    def steps(self) -> Steps[DocumentTranslation[Any]]:
+        """Read the document, ask for translations of its sentences, and return the result; raises SharpbeamError."""
+        document: Any
+        if self.tags is not None and isinstance(self.content, str):
+            document = read_tagged(self.content, self.format, self.tags)
+        else:
+            document = read_document(self.content, self.format)
+        if self.sample:
+            return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
+        how = self.attends, self.glossary, self.details, self.details, self.target
+        translation = yield from document_steps(document, self.options, self.source, *how)
+        return translation if self.details else replace(translation, sentences=())
+
+
+def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | None) -> tuple[bool, Any]:
+    """Whether `steps` are done, and their result or their next jobs; None for the first ones."""
+    try:
+        return False, next(steps) if answers is None else steps.send(answers)
+    except StopIteration as end:
+        return True, end.value
 
 
 def main() -> None:

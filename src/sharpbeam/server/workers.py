@@ -1,4 +1,4 @@
-"""The workers of a server: a bounded number at a time, killed when their client has left."""
+"""Work on documents: here if it is short, or by a bounded number of workers, killed when their client has left."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -18,9 +19,9 @@ from sharpbeam.contract.steps import Job
 from sharpbeam.documents import DocumentTranslation, Sentence
 from sharpbeam.errors import InputError
 from sharpbeam.server.refusals import Fault, Refused
-from sharpbeam.server.task import Advance, Answers, Task
-from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY
+from sharpbeam.server.worker import FULL, HEAD, MEMORY, REPLY, Answers, Task, advance
 
+Advance = Callable[[Answers | None], Awaitable[tuple[bool, Any]]]  # of a task: as the function `advance`
 WAITING = 64 * 2**20  # bytes of documents that wait for a worker
 IDLE = 2  # workers that stay for the next document
 XCPU, ABRT, KILL = (getattr(signal, name, 999) for name in ("SIGXCPU", "SIGABRT", "SIGKILL"))
@@ -28,34 +29,17 @@ NO_MEMORY = (FULL, -ABRT, -KILL)  # a worker says so, a package of it, or the sy
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+@dataclass(eq=False)
 class KillableWorker:
     """A process that does one task at a time."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self.free = True
-        """Whether it has nothing to do, and nothing to remember."""
-
-    @staticmethod
-    async def start() -> KillableWorker:
-        """A new one."""
-        program = f"import sys; sys.path[:] = {sys.path!r}; from sharpbeam.server.worker import main; main()"
-        environment = os.environ | dict.fromkeys(THREADS, "1")
-        return KillableWorker(
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
-            )
-        )
-
-    @property
-    def alive(self) -> bool:
-        """Whether it can be asked."""
-        return self._process.returncode is None
+    process: Process
+    free: bool = True  # it has nothing to do, and nothing to remember
 
     async def ask(self, message: Task | Answers) -> tuple[bool, Any]:
         """Whether its steps are done, and their result or jobs; raises InputError for what it cannot read."""
         self.free = False
-        reader, writer = self._process.stdout, self._process.stdin
+        reader, writer = self.process.stdout, self.process.stdin
         assert reader is not None and writer is not None
         data = bytes(ForkingPickler.dumps(message))
         try:
@@ -64,7 +48,7 @@ class KillableWorker:
             size, length = REPLY.unpack(await reader.readexactly(REPLY.size))
             reply, content = json.loads(await reader.readexactly(size)), await reader.readexactly(length)
         except (EOFError, ConnectionError):
-            status = await self._process.wait()
+            status = await self.process.wait()
             if status == -XCPU:
                 raise InputError("reading or writing it takes too much time for its size.") from None
             if status in NO_MEMORY:
@@ -82,14 +66,18 @@ class KillableWorker:
         sentences = tuple(Sentence(**each) for each in reply["sentences"])
         return True, DocumentTranslation(content.decode() if reply["text"] else content, sentences)
 
-    def kill(self) -> None:
-        """End it at once."""
-        if self.alive:
-            self._process.kill()
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self.process.returncode is None
 
-    async def ended(self) -> None:
-        """Wait for its end."""
-        await self._process.wait()
+
+async def _start() -> KillableWorker:
+    program = f"import sys; sys.path[:] = {sys.path!r}; from sharpbeam.server.worker import main; main()"
+    command, environment = (sys.executable, "-c", program), os.environ | dict.fromkeys(THREADS, "1")
+    return KillableWorker(
+        await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment)
+    )
 
 
 class Workers:
@@ -128,11 +116,11 @@ class Workers:
                 if (worker := self._idle.pop()).alive:
                     return worker
                 self._all.discard(worker)
-            starting = asyncio.ensure_future(KillableWorker.start())
+            starting = asyncio.ensure_future(_start())
             try:
                 worker = await asyncio.shield(starting)
             except asyncio.CancelledError:
-                starting.add_done_callback(lambda started: started.result().kill())
+                starting.add_done_callback(lambda started: started.result().process.kill())
                 raise
         except BaseException:
             self._places.release()
@@ -146,13 +134,28 @@ class Workers:
         if worker.free and worker.alive and len(self._idle) < IDLE:
             self._idle.append(worker)
             return
-        worker.kill()
-        ended = asyncio.ensure_future(worker.ended())  # until then `close` waits for it
+        if worker.alive:
+            worker.process.kill()
+        ended = asyncio.ensure_future(worker.process.wait())  # until then `close` waits for it
         ended.add_done_callback(lambda _: self._all.discard(worker))
 
     async def close(self) -> None:
         """Kill all."""
-        for worker in self._all:
-            worker.kill()
         for worker in list(self._all):
-            await worker.ended()
+            if worker.alive:
+                worker.process.kill()
+            await worker.process.wait()
+
+
+@asynccontextmanager
+async def inline(task: Task) -> AsyncIterator[Advance]:
+    """The steps of a task in this process: of a text so small that they take some milliseconds at most.
+
+    Details take longer, so another thread than that of the event loop works for them.
+    """
+    steps = task.steps()
+
+    async def following(answers: Answers | None) -> tuple[bool, Any]:
+        return await asyncio.to_thread(advance, steps, answers) if task.details else advance(steps, answers)
+
+    yield following

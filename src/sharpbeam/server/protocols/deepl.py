@@ -10,8 +10,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from sharpbeam.documents import TagOptions
-from sharpbeam.server.bodies import JsonAnswer
-from sharpbeam.server.fields import RequestFields, Texts, texts_of
+from sharpbeam.server.bodies import JsonAnswer, RequestFields, Texts, texts_of
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries

@@ -14,13 +14,13 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from sharpbeam.server.bodies import RequestFields
 from sharpbeam.server.deadline import Deadline
-from sharpbeam.server.fields import RequestFields
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.protocols.files import UploadFields, download, read_upload
 from sharpbeam.server.refusals import Refused, places
-from sharpbeam.server.store import Files, Store
+from sharpbeam.server.store import Store
 
 MOST = 2500  # documents whose state is known
 Id = Annotated[str, Path(description="document_id, as the upload returned it")]
@@ -43,19 +43,19 @@ class KeyFields(RequestFields):
 
 
 @dataclass(frozen=True)
-class Document:
+class Upload:
     """A document that is translated while its client asks from time to time how far it is."""
 
     key: str
     work: asyncio.Task[str]  # to the name of its translation; raises Refused
 
 
-def router(gate: Gate, glossaries: Glossaries, files: Files) -> APIRouter:
+def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
-    documents = Store[Document]("document", MOST)
+    documents = Store[Upload]("document", MOST)
 
-    @routes.post("/document", openapi_extra=DocumentFields.upload_description("Upload a document to translate"))
+    @routes.post("/document", openapi_extra=DocumentFields.description("Upload a document to translate"))
     async def upload(request: Request) -> dict[str, str]:
         fields, content, suffix, format = await read_upload(gate, request, DocumentFields)
         source, target = fields.source_lang, service.catalog.code_of(fields.target_lang)
@@ -68,7 +68,7 @@ def router(gate: Gate, glossaries: Glossaries, files: Files) -> APIRouter:
             try:
                 with Deadline(service.options.file_timeout):
                     translation = await service.translate_file(content, format, source, target, terms)
-                    return files.write(translation, suffix, client)
+                    return files.put(client, translation, len(translation), suffix)
             except Refused:
                 raise
             except Exception as error:
@@ -76,7 +76,7 @@ def router(gate: Gate, glossaries: Glossaries, files: Files) -> APIRouter:
                 raise Refused(500, "internal error") from None
             raise Refused(503, "it took too long")
 
-        document = Document(secrets.token_urlsafe(24), asyncio.create_task(work()))
+        document = Upload(secrets.token_urlsafe(24), asyncio.create_task(work()))
         document.work.add_done_callback(lambda work: work.cancelled() or work.exception())  # no client may ask
         return {"document_id": documents.put(client, document), "document_key": document.key}
 
@@ -101,6 +101,6 @@ def router(gate: Gate, glossaries: Glossaries, files: Files) -> APIRouter:
         work = await work_of(request, id)
         if not work.done() or work.exception():
             raise Refused(503, "Document translation is not done")
-        return download(files.get(work.result()).value)
+        return download(files, work.result())
 
     return routes

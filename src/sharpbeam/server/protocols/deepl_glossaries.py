@@ -13,19 +13,18 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from sharpbeam.errors import InputError
+from sharpbeam.server.bodies import RequestFields, Terms, glossary_of
 from sharpbeam.server.catalog import Catalog
-from sharpbeam.server.fields import RequestFields
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.refusals import bad_request
-from sharpbeam.server.store import Item, Store
+from sharpbeam.server.store import Deposit, Store
 from sharpbeam.text.glossary import Glossary
 
 KIND = "text/tab-separated-values"
 DELIMITERS = {"tsv": "\t", "csv": ","}
 MOST_TERMS = 10_000  # of a glossary
-SPACE = 200_000  # terms of all glossaries, each of which counts as LEAST more
-LEAST = 100
+SPACE, LEAST = 64 * 2**20, 16 * 1024  # bytes of all glossaries, and what each counts as at least
+TERM = 500  # bytes of a term in memory, about, besides its text
 
 Id = Annotated[str, Path(description="glossary_id, as a glossary has it")]
 
@@ -54,7 +53,7 @@ class Glossaries(Store[NamedGlossary]):
     """Glossaries of clients, each for the one that made it, until it is deleted or the server ends."""
 
     def __init__(self, catalog: Catalog) -> None:
-        super().__init__("glossary", SPACE, math.inf)
+        super().__init__("glossary", SPACE, LEAST, math.inf)
         self.catalog = catalog
 
     def glossary(self, client: str, id: str, source: str, target: str) -> Glossary | None:
@@ -82,8 +81,8 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
         source, target = catalog.code_of(fields.source_lang), catalog.code_of(fields.target_lang)
         catalog.route(source, target)
         named = NamedGlossary(fields.name, source, target, _terms(fields.entries, DELIMITERS[fields.entries_format]))
-        client = gate.client(request)
-        id = glossaries.put(client, named, LEAST + len(named.terms.terms))
+        size = len(fields.name) + len(fields.entries) + TERM * len(named.terms.terms)
+        id = glossaries.put(gate.client(request), named, size)
         return JSONResponse(_described(id, glossaries.get(id)), 201)
 
     @routes.get("/glossaries", summary="The glossaries of a client")
@@ -105,8 +104,7 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
     @routes.delete("/glossaries/{id}", summary="Delete a glossary", status_code=204)
     async def delete(request: Request, id: Id) -> None:
         gate.admit(request)
-        glossaries.get(id, gate.client(request))
-        glossaries.delete(id)
+        glossaries.delete(id, gate.client(request))
 
     return routes
 
@@ -121,16 +119,13 @@ def _terms(entries: str, delimiter: str) -> Glossary:
         raise bad_request(f"Invalid request: entries cannot be read: {error}") from None
     if short := next((row for row in rows if len(row) < 2), None):
         raise bad_request(f"Invalid request: the entry {short[0][:40]!r} has no translation")
-    terms = {row[0].strip(): row[1].strip() for row in rows}
-    if not 0 < len(terms) <= MOST_TERMS:
-        raise bad_request(f"entries has {len(terms)} terms; give 1 to {MOST_TERMS}")
-    try:
-        return Glossary(terms)
-    except InputError as error:
-        raise bad_request(f"Invalid request: {error}") from None
+    terms: Terms = {row[0].strip(): row[1].strip() for row in rows}
+    if (glossary := glossary_of(terms, MOST_TERMS)) is None:
+        raise bad_request("Invalid request: entries has no terms")
+    return glossary
 
 
-def _described(id: str, item: Item[NamedGlossary]) -> dict[str, Any]:
+def _described(id: str, item: Deposit[NamedGlossary]) -> dict[str, Any]:
     """A glossary in DeepL's form."""
     return {
         "glossary_id": id,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypeVar
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi import Path as Name
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 from pydantic import Field
 from starlette.datastructures import UploadFile
 
 from sharpbeam.documents.formats.registry import FORMATS
-from sharpbeam.server.bodies import read_form
-from sharpbeam.server.fields import RequestFields
+from sharpbeam.server.bodies import RequestFields, read_form
 from sharpbeam.server.gate import Gate, note
 from sharpbeam.server.refusals import Refused, bad_request
-from sharpbeam.server.store import Files
+from sharpbeam.server.store import Store
 
 OVERHEAD = 4096  # bytes of a form around its file
 
@@ -24,15 +23,10 @@ OVERHEAD = 4096  # bytes of a form around its file
 class UploadFields(RequestFields):
     """A form with a file."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("multipart/form-data",)
     file: Annotated[Any, Field(json_schema_extra={"type": "string", "format": "binary"})] = Field(
         description="the document; its suffix says which format it has"
     )
-
-    @classmethod
-    def upload_description(cls, summary: str) -> dict[str, Any]:
-        """The entry in OpenAPI of an endpoint that takes this form."""
-        content = {"multipart/form-data": {"schema": cls.model_json_schema()}}
-        return {"summary": summary, "requestBody": {"content": content}}
 
 
 class FileFields(UploadFields):
@@ -71,26 +65,26 @@ async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[F
     return fields, content, suffix, next(name for name, format in FORMATS.items() if suffix in format.suffixes)
 
 
-def download(path: Path) -> Response:
+def download(files: Store[bytes], name: str) -> Response:
     """The answer with a file, which browsers save."""
-    headers = {"Content-Disposition": f'attachment; filename="translation{path.suffix}"'}
-    return FileResponse(path, media_type="application/octet-stream", headers=headers)
+    headers = {"Content-Disposition": f'attachment; filename="translation{PurePosixPath(name).suffix}"'}
+    return Response(files.get(name).value, media_type="application/octet-stream", headers=headers)
 
 
-def router(gate: Gate, files: Files) -> APIRouter:
+def router(gate: Gate, files: Store[bytes]) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(tags=["LibreTranslate"]), gate.service
 
-    @routes.post("/translate_file", openapi_extra=FileFields.upload_description("Translate a file"))
+    @routes.post("/translate_file", openapi_extra=FileFields.description("Translate a file"))
     async def translate_file(request: Request) -> dict[str, Any]:
         fields, content, suffix, format = await read_upload(gate, request, FileFields)
         work = service.translate_file(content, format, fields.source, fields.target)
         translation = await gate.answer(request, work, service.options.file_timeout)
-        file = files.write(translation, suffix, gate.client(request))
+        file = files.put(gate.client(request), translation, len(translation), suffix)
         return {"translatedFileUrl": str(request.url_for("download_file", name=file))}
 
     @routes.get("/download_file/{name}", summary="The translation of a file")
     async def download_file(name: Annotated[str, Name(description="as translatedFileUrl has it")]) -> Response:
-        return download(files.get(name).value)
+        return download(files, name)
 
     return routes

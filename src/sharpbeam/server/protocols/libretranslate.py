@@ -9,13 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from sharpbeam.server.bodies import JsonAnswer
-from sharpbeam.server.detection import Detection, detections
-from sharpbeam.server.fields import RequestFields, Terms, Texts, glossary_of, texts_of
+from sharpbeam.documents import Sentence
+from sharpbeam.server.bodies import JsonAnswer, RequestFields, Terms, Texts, glossary_of, texts_of
 from sharpbeam.server.gate import Gate
-from sharpbeam.server.languages import name_of
+from sharpbeam.server.languages import Detection, detections, name_of
 from sharpbeam.server.protocols.files import suffixes
-from sharpbeam.server.protocols.words import sentence_details
 from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Query, TranslatedText
 
@@ -115,3 +113,24 @@ def _answer(results: list[TranslatedText], query: Query, several: bool) -> dict[
     if query.details:
         fields["details"] = [[sentence_details(sentence) for sentence in each.sentences] for each in results]
     return dict(fields) if several else {name: values[0] for name, values in fields.items()}
+
+
+def sentence_details(sentence: Sentence) -> dict[str, Any]:
+    """A sentence and its translation, what the guards say of it, and their words.
+
+    A sentence has `confidence` (0 to 1: the share of its words that a reference is expected to have), and so has each
+    word of a translation, with `source` (indices of source words). A word has `begin` and `end` (characters of its
+    sentence).
+    """
+    return {
+        "source": sentence.source,
+        "translation": sentence.text,
+        "flags": sentence.flags,
+        "confidence": round(sentence.confidence, 4),
+        "repaired": sentence.repaired,
+        "words": [
+            {"begin": word.start, "end": word.end, "confidence": round(word.confidence, 4), "source": word.sources}
+            for word in sentence.words
+        ],
+        "source_words": [{"begin": begin, "end": end} for begin, end in sentence.source_words],
+    }

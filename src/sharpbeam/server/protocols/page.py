@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from pydantic import Field
 
-from sharpbeam.server.fields import RequestFields
+from sharpbeam.server.bodies import RequestFields
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.refusals import Refused, bad_request
 
