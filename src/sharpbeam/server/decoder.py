@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from sharpbeam.text.glossary import Glossary, RequiredTerms
 
 BURST = 16  # tasks that begin before others have the event loop
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
+Each = TypeVar("Each")
 T = TypeVar("T")
 
 
@@ -66,15 +67,13 @@ class Decoder:
 
     async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
         """The translations of all jobs, of which at most AT_ONCE are in flight."""
-        if len(jobs) == 1:
-            return [await self._sentence(jobs[0])]
         places = asyncio.Semaphore(AT_ONCE)
 
         async def sentence(job: Job) -> Translation:
             async with places:
                 return await self._sentence(job)
 
-        return await all_of(map(sentence, jobs))  # cancelling a task frees the rows of its request
+        return await all_of(sentence, jobs)  # cancelling a task frees the rows of its request
 
     async def _sentence(self, job: Job) -> Translation:
         text, keywords = job.text, job.changes
@@ -123,12 +122,14 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all; the first error, or cancelling, ends the others."""
+async def all_of(work: Callable[[Each], Coroutine[Any, Any, T]], items: Sequence[Each]) -> list[T]:
+    """The results of the work on all items; the first error, or cancelling, ends the others."""
+    if len(items) == 1:  # a task costs as much as the rest
+        return [await work(items[0])]
     tasks: list[asyncio.Task[T]] = []
     try:
-        for each in work:
-            tasks.append(asyncio.create_task(each))
+        for each in items:
+            tasks.append(asyncio.create_task(work(each)))
             if len(tasks) % BURST == 0:
                 await asyncio.sleep(0)
         return await asyncio.gather(*tasks)

@@ -25,7 +25,6 @@ from sharpbeam.text.glossary import Glossary
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
 SMALL_WORKERS, LARGE_WORKERS = 4, 2  # of a server, for documents of at most SMALL and for larger ones
 SMALL = 100_000  # characters or bytes of a document
-Steps = AbstractAsyncContextManager[Advance]
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 
 
@@ -94,18 +93,11 @@ class Service:
             engines = await self.pool.take({hop.model for route in routes for hop in route})
 
             def work(index: int) -> Coroutine[Any, Any, TranslatedText]:
-                decoder = Decoder(
-                    engines,
-                    routes[index],
-                    ticket,
-                    self.metrics,
-                    _keywords(query, engines, routes[index], self.options.guards),
-                    query.glossary,
-                    query.alternatives > 0,
-                )
-                return self._text(query.texts[index], sources[index], query, decoder)
+                keywords = _keywords(query, engines, routes[index], self.options.guards)
+                own = ticket, self.metrics, keywords, query.glossary, query.alternatives > 0
+                return self._text(query.texts[index], sources[index], query, Decoder(engines, routes[index], *own))
 
-            results = await all_of(map(work, range(len(routes)))) if len(routes) > 1 else [await work(0)]
+            results = await all_of(work, range(len(routes)))
         for result, detection in zip(results, detected, strict=True):
             result.detection = detection
         return results
@@ -113,8 +105,10 @@ class Service:
     async def _text(self, text: str, source: str, query: Query, decoder: Decoder) -> TranslatedText:
         if not decoder.route:
             return TranslatedText(text)
+        target, how = self.catalog.code_of(query.target), (decoder.attends, query.glossary, query.details, query.tags)
+        task = Task(text, query.format, False, self.documents, source, target, *how)
         try:
-            async with self._steps(text, source, query, decoder) as advance:
+            async with self._steps(task) as advance:
                 document = await decoder.run(advance)
         except SharpbeamError as error:
             raise bad_request(f"Invalid request: {error}") from None
@@ -123,7 +117,7 @@ class Service:
             result.sentences = document.sentences
         for rank in range(1, query.alternatives + 1):
             if any(len(answer.hypotheses) > rank for answer in translations.values()):
-                async with self._steps(text, source, query, decoder) as advance:
+                async with self._steps(task) as advance:
                     result.alternatives.append((await decoder.run(advance, rank)).content)
         return result
 
@@ -141,7 +135,7 @@ class Service:
                 engines = await self.pool.take({hop.model for hop in route})
                 decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
                 task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
-                async with self._remote(task) as advance:
+                async with self._steps(task) as advance:
                     translation: bytes = (await decoder.run(advance)).content
                     return translation
         except SharpbeamError as error:
@@ -149,16 +143,13 @@ class Service:
 
     async def _language(self, content: bytes, format: str) -> str:
         """The language of a file by its beginning."""
-        async with self._remote(Task(content, format, sample=True)) as advance:
+        async with self._steps(Task(content, format, sample=True)) as advance:
             _, begin = await advance(None)
         return detect(begin.content, self.catalog.sources).language
 
-    def _steps(self, text: str, source: str, query: Query, decoder: Decoder) -> Steps:
-        how = decoder.attends, query.glossary, query.details, query.tags
-        task = Task(text, query.format, False, self.documents, source, self.catalog.code_of(query.target), *how)
-        return inline(task) if len(text) <= INLINE else self._remote(task)
-
-    def _remote(self, task: Task) -> Steps:
+    def _steps(self, task: Task) -> AbstractAsyncContextManager[Advance]:
+        if isinstance(task.content, str) and len(task.content) <= INLINE:
+            return inline(task)
         return (self._small if len(task.content) <= SMALL else self._large).steps(task)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -54,11 +55,9 @@ def router(gate: Gate) -> APIRouter:
             details=fields.details,
             glossary=glossary_of(fields.glossary),
         )
-        several = isinstance(fields.q, list)
-        results = await gate.translate(request, query)
-        if query.details:  # the words of many sentences take longer than others may wait
-            return await asyncio.to_thread(lambda: JsonAnswer(_answer(results, query, several)))
-        return JsonAnswer(_answer(results, query, several))
+        answer = partial(_answer, await gate.translate(request, query), query, isinstance(fields.q, list))
+        # The words of many sentences take longer than others may wait.
+        return await asyncio.to_thread(answer) if query.details else answer()
 
     @routes.post("/detect", openapi_extra=DetectFields.description("Detect the language of a text"))
     async def detect(request: Request) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ def _language(detection: Detection) -> dict[str, Any]:
     return {"confidence": detection.confidence, "language": detection.language}
 
 
-def _answer(results: list[TranslatedText], query: Query, several: bool) -> dict[str, Any]:
+def _answer(results: list[TranslatedText], query: Query, several: bool) -> Response:
     """The answer in LibreTranslate's form."""
     fields: dict[str, list[Any]] = {"translatedText": [each.text for each in results]}
     if query.source == "auto":
@@ -112,7 +111,7 @@ def _answer(results: list[TranslatedText], query: Query, several: bool) -> dict[
         fields["alternatives"] = [each.alternatives for each in results]
     if query.details:
         fields["details"] = [[sentence_details(sentence) for sentence in each.sentences] for each in results]
-    return dict(fields) if several else {name: values[0] for name, values in fields.items()}
+    return JsonAnswer(fields if several else {name: values[0] for name, values in fields.items()})
 
 
 def sentence_details(sentence: Sentence) -> dict[str, Any]:
