@@ -1,19 +1,17 @@
 """Documents: sentences, markup, formats, guards."""
 
-from sharpbeam.contract.guards import Verdict, check_translation
+from sharpbeam.contract.guards import check_translation
 from sharpbeam.documents.formats.html import TagOptions, read_tagged
 from sharpbeam.documents.formats.registry import format_names, format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, Sentence, document_steps
 from sharpbeam.documents.translation import run_steps, translate_document, translate_text
 from sharpbeam.text.glossary import Glossary, read_glossary
-from sharpbeam.text.sentences import split_sentences
 
 __all__ = [
     "DocumentTranslation",
     "Glossary",
     "Sentence",
     "TagOptions",
-    "Verdict",
     "check_translation",
     "document_steps",
     "format_names",
@@ -22,7 +20,6 @@ __all__ = [
     "read_glossary",
     "read_tagged",
     "run_steps",
-    "split_sentences",
     "translate_document",
     "translate_text",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Generic
 
@@ -88,7 +88,8 @@ def document_steps(
         for segment, own in group:
             for start, end in own:
                 if is_translatable(text := segment.text[start:end]):
-                    fixed.setdefault(text, set()).update(_fixed(segment, start, end))
+                    own_tags = (tag for tag in segment.tags if tag.fixed and start <= tag.start and tag.end <= end)
+                    fixed.setdefault(text, set()).update(segment.text[tag.start : tag.end] for tag in own_tags)
                     if attends and (segment.tags or (glossary and glossary.find(text))):
                         attended.add(text)
         own_steps = [
@@ -136,13 +137,6 @@ def _decode_steps(
     if guarded:
         return (yield from guarded_steps(text, spans, own))
     return Decoded.whole((yield from sentence_steps(text, spans, own)))
-
-
-def _fixed(segment: Segment, start: int, end: int) -> Iterator[str]:
-    """The texts in a range of a segment that are not translated."""
-    for tag in segment.tags:
-        if tag.fixed and start <= tag.start and tag.end <= end:
-            yield segment.text[tag.start : tag.end]
 
 
 def _sentence(source: str, decoded: Decoded, confident: bool, details: bool) -> Sentence:

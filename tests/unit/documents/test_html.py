@@ -12,10 +12,11 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 
 from support.decoders import Decoder, hostile, reverse, run, same
 
-from sharpbeam.documents import document_steps, read_document, split_sentences, transfer
+from sharpbeam.documents import document_steps, read_document, transfer
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.sentences import split_sentences
 
 
 def translated(page: str, decode: Decoder = reverse) -> str:

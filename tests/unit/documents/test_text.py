@@ -17,11 +17,11 @@ from sharpbeam.documents import (
     document_steps,
     format_names,
     read_document,
-    split_sentences,
     translate_document,
     translate_text,
 )
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text.sentences import split_sentences
 
 
 def test_sentences_are_split_and_nothing_but_space_is_between() -> None:

@@ -8,7 +8,7 @@ from html import escape
 
 from sharpbeam.documents.formats.html import INLINE, relabeled
 from sharpbeam.documents.formats.interface import Languages
-from sharpbeam.documents.formats.xml import Element, Item, Rules, XmlDocument, joined
+from sharpbeam.documents.formats.xml import BlockItem, Element, Rules, XmlDocument, joined
 from sharpbeam.documents.segment import is_translatable
 from sharpbeam.text.xml_tokens import XmlToken
 
@@ -97,7 +97,7 @@ class XliffDocument(XmlDocument):
             space = child.raw if isinstance(child, XmlToken) and not child.raw.strip() else space
         return "".join(xml) + element.end
 
-    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[Item]:
+    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[BlockItem]:
         """The parts of a source; a sentence that it marks is a text of its own."""
         texts: list[Element | XmlToken] = []
         for child in children:
@@ -109,11 +109,13 @@ class XliffDocument(XmlDocument):
             texts.clear()
             if child.name in _PAIRS:
                 kind, keys = _PAIRS[child.name]
-                yield Item(kind, self.raw(child), name=next((attributes[key] for key in keys if key in attributes), ""))
+                yield BlockItem(
+                    kind, self.raw(child), name=next((attributes[key] for key in keys if key in attributes), "")
+                )
             else:
-                yield Item("break", child.token.raw)
+                yield BlockItem("break", child.token.raw)
                 yield from self.items(child.children)
-                yield Item("break", child.end)
+                yield BlockItem("break", child.end)
         yield from super().items(texts, cdata)
 
 
@@ -127,13 +129,13 @@ class AndroidDocument(XmlDocument):
         """Whether a string has letters, and is no reference."""
         return super().is_text(text) and not _REFERENCE.fullmatch(text)
 
-    def text_items(self, text: str, cdata: bool) -> Iterator[Item]:
+    def text_items(self, text: str, cdata: bool) -> Iterator[BlockItem]:
         """The parts of a string: quotes stay, and outside of them any white space is one space."""
         quoted = False
         for part in _QUOTES.findall(text):
             if part == '"':
                 quoted = not quoted
-                yield Item("point", part)
+                yield BlockItem("point", part)
             else:
                 spaced = part if quoted else re.sub(r"\s+", " ", part)
                 yield from super().text_items(_ESCAPE.sub(_unescaped, spaced), cdata)

@@ -90,7 +90,7 @@ class Form(NamedTuple):
 _PLAIN = Form()
 
 
-class Item(NamedTuple):
+class BlockItem(NamedTuple):
     """A part of a block: text, or markup that opens, closes, is a point, or ends a text."""
 
     kind: str  # text, open, close, point, break, fixed, end
@@ -162,7 +162,7 @@ class XmlDocument(Template):
         mark = self.mark(block.built, block.write)
         return "".join(mark if node is visible[1] else self.raw(node) for node in nodes) if cdata else mark
 
-    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[Item]:
+    def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[BlockItem]:
         """The parts of a block."""
         rules = self._rules
         for child in _fields(children) if rules.runs else joined(children):
@@ -173,34 +173,34 @@ class XmlDocument(Template):
             elif child.name in rules.texts:
                 yield from _lines(child, Form(text=child.tag, spaces=True))
             elif child.name in rules.breaks:
-                yield Item("break", self.raw(child))
+                yield BlockItem("break", self.raw(child))
             elif child.name in rules.kept or not self._is_translated(child.token, True):
-                yield Item("fixed", self.raw(child), readable(self.text(child)))
+                yield BlockItem("fixed", self.raw(child), readable(self.text(child)))
             elif child.name in rules.inline and child.children:
-                yield Item("open", child.token.raw, name=child.name)
+                yield BlockItem("open", child.token.raw, name=child.name)
                 yield from self.items(child.children)
-                yield Item("close", child.end, name=child.name)
+                yield BlockItem("close", child.end, name=child.name)
             elif child.name not in rules.dropped:
-                yield Item("point", self.raw(child))
+                yield BlockItem("point", self.raw(child))
 
-    def _token_items(self, token: XmlToken, cdata: bool) -> Iterator[Item]:
+    def _token_items(self, token: XmlToken, cdata: bool) -> Iterator[BlockItem]:
         if token.kind == "text" and not self._rules.runs:
             yield from self.text_items(token.text, cdata)
         elif token.raw.startswith("&"):  # an entity is read as a word
-            yield Item("fixed", token.raw, token.raw)
+            yield BlockItem("fixed", token.raw, token.raw)
         elif token.raw.strip() and token.raw not in (_CDATA, _CDATA_END):
-            yield Item("point", token.raw)
+            yield BlockItem("point", token.raw)
 
-    def text_items(self, text: str, cdata: bool) -> Iterator[Item]:
+    def text_items(self, text: str, cdata: bool) -> Iterator[BlockItem]:
         """The parts of a text: its lines, and placeholders in it."""
         if self._rules.collapse:
-            yield Item("text", text=text)
+            yield BlockItem("text", text=text)
             return
         for number, line in enumerate(text.split("\n")):
             if number:
-                yield Item("break", "\n")
+                yield BlockItem("break", "\n")
             for kind, raw, name in pieces(line):
-                yield Item(kind, self.written(raw, cdata=cdata), raw, name=name)
+                yield BlockItem(kind, self.written(raw, cdata=cdata), raw, name=name)
 
     def written(self, text: str, form: Form = _PLAIN, cdata: bool = False) -> str:
         """The XML of a text."""
@@ -217,7 +217,7 @@ class XmlDocument(Template):
         """Whether the text of a block is to be translated."""
         return is_translatable(text) and text not in self._rules.names
 
-    def _run_items(self, run: Element) -> Iterator[Item]:
+    def _run_items(self, run: Element) -> Iterator[BlockItem]:
         rules = self._rules
         properties = "".join(_raw(child) for child in run.children if child.name in rules.properties)
         head, tail = f"<{run.tag}>{properties}", f"</{run.tag}>"
@@ -228,9 +228,9 @@ class XmlDocument(Template):
             if child.name in rules.texts:
                 yield from _lines(child, form)
             elif child.name in rules.letters:
-                yield Item("text", text=rules.letters[child.name], form=form)
+                yield BlockItem("text", text=rules.letters[child.name], form=form)
             else:
-                yield Item("break" if child.name in rules.breaks else "point", head + self.raw(child) + tail)
+                yield BlockItem("break" if child.name in rules.breaks else "point", head + self.raw(child) + tail)
 
     def text(self, element: Element) -> str:
         """The text of an element, without that of blocks in it."""
@@ -253,7 +253,7 @@ class XmlDocument(Template):
 class _Block:
     """The text of a block as segments, whose tags are raw XML and changes of format."""
 
-    def __init__(self, items: list[Item], collapse: bool, written: Callable[[str, Form], str]) -> None:
+    def __init__(self, items: list[BlockItem], collapse: bool, written: Callable[[str, Form], str]) -> None:
         self._written = written
         letters: Counter[Form] = Counter()
         for item in items:
@@ -262,7 +262,7 @@ class _Block:
         self._forms = {f"{_FORM}{number}": form for number, form in enumerate(letters)}
         marks = {form: mark for mark, form in self._forms.items()}
         builder, before = SegmentBuilder(collapse), self._own
-        for item in [*items, Item("end")]:
+        for item in [*items, BlockItem("end")]:
             now = item.form if item.kind == "text" else before if item.kind == "point" else self._own
             if before not in (now, self._own):
                 builder.close(marks[before], _FORM)
@@ -330,10 +330,10 @@ def _field_ends(node: Element | XmlToken) -> Iterator[str]:
             yield from _field_ends(child)
 
 
-def _lines(element: Element, form: Form) -> Iterator[Item]:
+def _lines(element: Element, form: Form) -> Iterator[BlockItem]:
     """The lines of a text element, each a text of its own."""
     text = "".join(child.text for child in element.children if isinstance(child, XmlToken))
     for number, line in enumerate(text.split("\n")):
         if number:
-            yield Item("break", "\n")
-        yield Item("text", text=line, form=form)
+            yield BlockItem("break", "\n")
+        yield BlockItem("text", text=line, form=form)
