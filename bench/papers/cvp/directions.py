@@ -140,8 +140,7 @@ class Bench:
         screen, vocab = screens.by_scope[text.direction.languages.scope(screens.per)], len(self.output.bias)
         steps = Steps.of(self.test[text.name].read(), self.output)
         paper, own = (
-            View.of(screen, self.output, steps, replace(options, top_k=k)).measure(CONFIDENCE)
-            for k in (K, options.top_k)
+            View(screen, self.output, steps, replace(options, top_k=k)).measure(CONFIDENCE) for k in (K, options.top_k)
         )
         return {
             "active": round(paper.average_set / vocab, 5),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,9 +25,9 @@ from sharpbeam.errors import InputError, OptionError, SharpbeamError
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
+from sharpbeam.storage.atomic import lock_file
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
-from sharpbeam.train.guards import interruptible, lock_folder
 from sharpbeam.train.language_model import LanguageTask
 from sharpbeam.train.machine import fastest_precision, fastest_threads
 from sharpbeam.train.recipe import identity
@@ -34,6 +39,7 @@ TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
     "translation": TranslationTask,
     "language": LanguageTask,
 }
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 
 
@@ -125,7 +131,7 @@ class Trainer:
             torch.set_flush_denormal(False)  # the caller's arithmetic does not change
             self._unlock()
 
-    def _run(self, metrics: Metrics, advance: Callable[[int], None], interrupted: Event) -> None:
+    def _run(self, metrics: Metrics, advance: Callable[[int], None], interrupted: threading.Event) -> None:
         """Step by step; what happens between two steps, in this order: metrics, validation, checkpoint, the end."""
         options, progress = self.options, self.progress
         for batch in self._batches():
@@ -133,7 +139,7 @@ class Trainer:
             figures = self._step(batch)
             progress.seconds += time.perf_counter() - began
             advance(1)
-            metrics.step(progress, figures, self._rate(), options.log_every)
+            metrics.step(progress, figures, self.optimizer.param_groups[0]["lr"], options.log_every)
             if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
                 self._validate(metrics)
             if progress.step % options.checkpoint_every == 0 or self.finished or interrupted.is_set():
@@ -161,7 +167,7 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.progress.step += 1
         self.progress.words += words
-        rate = self._rate()
+        rate = learning_rate(self.options, self.progress.step, self.progress.epoch)
         if not (math.isfinite(rate) and bool(torch.isfinite(torch.cat([figures.detach(), norm.detach()[None]])).all())):
             raise self._diverged(
                 f"the loss is {float(figures.detach()[0]) / words:g} and the norm of its gradient {norm:g}"
@@ -172,9 +178,6 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         self._update_average()
         return figures.detach(), words
-
-    def _rate(self) -> float:
-        return learning_rate(self.options, self.progress.step, self.progress.epoch)
 
     def _diverged(self, reason: str) -> SharpbeamError:
         """The error of a run whose numbers are no longer finite."""
@@ -302,3 +305,43 @@ def check_files(options: DataOptions, base: Path) -> None:
                 f"{base / name} is not there. The recipe names the text {name!r}: give the folder that it is in with "
                 "--data, or change the recipe's table [data]. recipes/README.md says where the project's text is from."
             )
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Within the block the first SIGINT or SIGTERM sets the event; another one raises KeyboardInterrupt at once.
+
+    Signals reach the main thread only; in any other thread this does nothing.
+    """
+    stop, main = threading.Event(), threading.current_thread() is threading.main_thread()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS if main}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def lock_folder(owner: object, folder: Path) -> Callable[[], object]:
+    """Lock `folder` until the function that is returned is called, `owner` is gone, or the process ends.
+
+    Two runs that write the same files would spoil both: raises SharpbeamError if another one holds the lock.
+    """
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    release = weakref.finalize(owner, os.close, file)
+    try:
+        lock_file(file)
+    except BlockingIOError:
+        release()
+        raise SharpbeamError(
+            f"another run is training in {folder}; wait for its end, or give another --output folder."
+        ) from None
+    except OSError:
+        release()  # a file system without locks: continue without one
+    return release

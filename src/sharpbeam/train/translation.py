@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import InputError
 from sharpbeam.models.module import TranslationModule
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import TranslationConfig, find_architecture
+from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.output_layers.exact import exact_layer
-from sharpbeam.output_layers.interface import RowLayer
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
 from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
@@ -28,7 +33,7 @@ from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import output_loss, training_loss, word_frequency
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.vocabularies import Vocabularies
-from sharpbeam.types import Ids, Request
+from sharpbeam.types import Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
 
@@ -184,29 +189,33 @@ class TranslationTask(TrainingTask):
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default)."""
-        data = self.valid_data
-        order = sorted(range(len(data.items)), key=lambda i: len(data.items[i][0]))
-        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
-        loss = self._validation_loss(weights, [data.batch(indices) for indices in batches])
+        data, loss = self.valid_data, self._validation_loss(weights)
+        if not isfinite(loss):  # such a model translates nothing
+            return {"valid_nll": loss, "bleu": 0.0}
         model = NativeModel(self.config, {name: value.cpu().numpy() for name, value in weights.items()})
         layer = exact_layer(*model.output())
-        outputs = [""] * len(order)
-        for indices in batches:
-            sources = [np.array(data.items[i][0], np.int32) for i in indices]
-            for i, tokens in zip(indices, greedy(model, layer, sources, self.longest), strict=True):
-                outputs[i] = self.target.decode(tokens)
+        requests = [
+            Request(i, np.array(source, np.int32), max_length=min(2 * len(source) + 10, self.longest))
+            for i, (source, _) in enumerate(data.items)
+        ]
+        options = SearchOptions(beam_size=1, max_length=max(request.max_length for request in requests))
+        search = BeamSearch(options, model.bos_id, model.eos_id, layer.vocab_size)
+        run = decode(model.open(), layer, search, FixedBatches(RequestQueue(requests, self.options.batch_tokens)))
+        texts = {index: self.target.decode(best.tokens) for index, (best, *_) in run}
         references = [self.valid_pairs[place][1] for place in data.places]
-        return {"valid_nll": loss, "bleu": sacrebleu.corpus_bleu(outputs, [references]).score}
+        bleu = sacrebleu.corpus_bleu([texts[i] for i in range(len(references))], [references]).score
+        return {"valid_nll": loss, "bleu": bleu}
 
     @torch.no_grad()
-    def _validation_loss(self, weights: dict[str, Tensor], batches: Sequence[Batch]) -> float:
-        """Nats for each target token of the batches."""
+    def _validation_loss(self, weights: dict[str, Tensor]) -> float:
+        """Nats for each target token of the validation text."""
         model: TranslationModule = self.architecture.module(self.config).to(self.device)
         model.load_state_dict(weights)
         model.eval()
+        order = sorted(range(len(self.valid_data.items)), key=lambda i: len(self.valid_data.items[i][0]))
         nats, tokens = 0.0, 0
-        for batch in batches:
-            hidden, label = self._hidden(model, batch)
+        for start in range(0, len(order), BATCH):
+            hidden, label = self._hidden(model, self.valid_data.batch(order[start : start + BATCH]))
             nats += float(output_loss(hidden, *model.output(), label)[1])
             tokens += len(label)
         return nats / tokens
@@ -220,21 +229,3 @@ class TranslationTask(TrainingTask):
     def vocabularies(self) -> dict[str, bytes]:
         """One file, or two if the sides have their own."""
         return self._vocabularies.files()
-
-
-def greedy(model: NativeModel, layer: RowLayer, sources: Sequence[Ids], longest: int) -> list[list[int]]:
-    """Greedy translations of sources decoded together, at most twice their longest plus ten tokens, or `longest`."""
-    run, answers = model.open(), [list[int]() for _ in sources]
-    state = run.admit([Request(index, source) for index, source in enumerate(sources)])
-    row, token = np.arange(len(sources), dtype=np.int32), np.full(len(sources), model.bos_id, np.int32)
-    for _ in range(min(2 * max(map(len, sources)) + 10, longest)):
-        hidden, state = run.step(row, state, token)
-        token = layer.topk(hidden, 1).token[:, 0]
-        live = token != model.eos_id
-        row, state, token = row[live], state[live], token[live]
-        if not len(row):
-            break
-        run.retain(state)
-        for i, best in zip(row.tolist(), token.tolist(), strict=True):
-            answers[i].append(best)
-    return answers

@@ -82,7 +82,7 @@ def test_settings_that_are_left_out_would_not_have_won(
     options = ScreenOptions(method="kmeans", clusters=10, fidelity=fidelity, top_k=3)
     chosen = find_screen(collection, output, 2, options)
     fit, choose, _ = deal(collection)
-    every = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, 2, options)
+    every = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, 2, options, Reporter())
     every.confidence = 1 - 0.05 / len(SHARES)
     clustering = every.cluster("kmeans", 10)
     for share in SHARES:

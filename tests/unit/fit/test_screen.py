@@ -259,10 +259,10 @@ def test_a_screen_without_misses_sends_nothing_back(
     )
     records = deal(collection)[1]
     demand = ScreenOptions(top_k=3, tolerance=2 * TOLERANCE)  # words are rounded to bytes
-    view = View.of(everything, output, Steps.of(records, output), demand, np.zeros((1, dim), np.float32))
-    calibrated = view.calibrate(0.9, 0.95)
-    measure = calibrated.measure(0.95)
-    assert View.of(calibrated.screen, output, Steps.of(records, output), demand).measure(0.95) == measure
+    view = View(everything, output, Steps.of(records, output), demand, np.zeros((1, dim), np.float32))
+    view.calibrate(0.9, 0.95)
+    measure = view.measure(0.95)
+    assert View(view.screen, output, Steps.of(records, output), demand).measure(0.95) == measure
     assert (measure.fallback, measure.fidelity, measure.average_set) == (0, 1, vocab)
     assert measure.bound == pytest.approx(lower_bound(measure.steps, measure.steps))
     assert measure.normalizer_error < 2e-3  # rounding alone

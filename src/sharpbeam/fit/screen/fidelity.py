@@ -65,25 +65,12 @@ def matters(records: Records, k: int) -> NDArray[np.bool_]:
     return mask
 
 
-@dataclass(frozen=True)
 class View:
     """Rows as a screen sees them, and what it gets wrong there without a fallback."""
 
-    screen: Screen
-    features: FallbackFeatures
-    hits: NDArray[np.bool_]  # [n, k]
-    miss: NDArray[np.bool_]  # [n] a token that matters is missing
-    error: Floats  # [n] of log Z, not negative
-    off: NDArray[np.bool_]  # [n] beyond the tolerance
-    step: NDArray[np.int64]  # [n] number of the step among all
-    sentence: Ids  # [steps]
-    dim: int
-    vocab: int
-
-    @classmethod
-    def of(
-        cls, screen: Screen, output: OutputMatrix, steps: Steps, options: ScreenOptions, center: Floats | None = None
-    ) -> View:
+    def __init__(
+        self, screen: Screen, output: OutputMatrix, steps: Steps, options: ScreenOptions, center: Floats | None = None
+    ) -> None:
         """Run `screen`, which has a residual mass, on `steps`: right as `top_k` and `tolerance` of `options` say.
 
         `center` [C, D] are the clusters' centers, for a test that is still to be calibrated.
@@ -91,46 +78,46 @@ class View:
         if screen.fallback is None or center is not None:  # with this test no row falls back
             center = np.zeros_like(screen.weight) if center is None else center
             screen = replace(screen, fallback=FallbackTest(center, options.top_k, 0.0, 0.0, 0.0, -NEVER))
-        vocab, dim = output.weight.shape
-        features = FallbackFeatures(output.weight, output.bias, screen, steps.hidden)
-        hits = membership(screen, features.cluster, steps.records["token"][:, : options.top_k], vocab)
+        assert screen.fallback is not None
+        self.screen, self.test = screen, screen.fallback
+        self.vocab, self.dim = output.weight.shape
+        self.features = FallbackFeatures(output.weight, output.bias, screen, steps.hidden)
+        top = steps.records["token"][:, : options.top_k]
+        self.hits = membership(screen, self.features.cluster, top, self.vocab)  # [n, k]
+        # [n] a token that matters is missing
+        self.miss = np.asarray((~self.hits & matters(steps.records, options.top_k)).any(axis=1))
+        self.error = np.abs(self.features.log_total - steps.total)  # [n] of log Z
+        self.off = np.asarray(self.error > options.tolerance)  # [n]
         sentence, number = steps.records["sentence"], steps.records["step"]
         begins = np.r_[True, (sentence[1:] != sentence[:-1]) | (number[1:] != number[:-1])]
-        miss = np.asarray((~hits & matters(steps.records, options.top_k)).any(axis=1))
-        error = np.abs(features.log_total - steps.total)
-        step = np.cumsum(begins) - 1
-        off = error > options.tolerance
-        return cls(screen, features, hits, miss, error, off, step, sentence[begins], dim, vocab)
+        self.step, self.sentence = np.cumsum(begins) - 1, sentence[begins]  # [n] step of each row, [steps]
 
     def wrong_steps(self, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mask [steps] of the steps that have a `wrong` [n] row."""
         return np.bincount(self.step, wrong, len(self.sentence)) > 0
 
-    def calibrate(self, fidelity: float, confidence: float) -> View:
-        """The same with the fallback test with which the lower bound of the fidelity is at least `fidelity`.
+    def calibrate(self, fidelity: float, confidence: float) -> None:
+        """Give the screen the fallback test with which the lower bound of the fidelity is at least `fidelity`.
 
         The test of normalizers is set so that some of the steps that may be wrong are so by them, for each of `LEFT`,
         and then the one of tokens. Of all weights of its features those are taken with which the fewest rows fall back:
         the most uncertain first, until the bound is reached. With too few rows to reach it, every row falls back.
         """
-        assert self.screen.fallback is not None
         allowed = int((1 - fidelity) * len(self.sentence))
-        best, least = replace(self.screen.fallback, threshold=NEVER), len(self.miss) + 1
+        best, least = replace(self.test, threshold=NEVER), len(self.miss) + 1
         for max_log_share in sorted({self._max_log_share(int(share * allowed)) for share in LEFT}):
             test = self._token_test(replace(best, max_log_share=max_log_share), allowed, fidelity, confidence)
             falling_back = int(self.features.uncertain(test).sum())
             if falling_back < least:
                 best, least = test, falling_back
-        return replace(self, screen=replace(self.screen, fallback=best))
+        self.screen, self.test = replace(self.screen, fallback=best), best
 
     def measure(self, confidence: float) -> Measure:
         """The figures with the fallback test, if there is one."""
-        test = self.screen.fallback
-        assert test is not None
-        uncertain = self.features.uncertain(test)
-        lacking = self.miss | self.off
-        tight = self.features.log_share <= np.float32(test.max_log_share)
-        wrong, misses = self.wrong_steps(lacking & ~uncertain), self.wrong_steps(self.miss | (self.off & tight))
+        uncertain = self.features.uncertain(self.test)
+        tight = self.features.log_share <= np.float32(self.test.max_log_share)
+        wrong = self.wrong_steps((self.miss | self.off) & ~uncertain)
+        misses = self.wrong_steps(self.miss | (self.off & tight))
         size = float(np.diff(self.screen.start)[self.features.cluster].mean())
         error = self.error[~uncertain]
         fallback = float(uncertain.mean())

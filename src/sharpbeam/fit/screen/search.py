@@ -22,18 +22,7 @@ import numpy as np
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, OutputMatrix, Records, Steps
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.clusters import (
-    NEAR,
-    Counts,
-    assign,
-    count,
-    kmeans,
-    knapsack,
-    means,
-    nearest,
-    screen_of,
-    widen,
-)
+from sharpbeam.fit.screen.clusters import NEAR, Counts, assign, count, kmeans, means, nearest, screen_within
 from sharpbeam.fit.screen.fidelity import Measure, View
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.options.fit import METHODS, ScreenOptions
@@ -117,7 +106,7 @@ def find_screen(
             search.try_clusters(method, search.best[0].clusters)
             advance(1)
     setting, screen = search.best
-    final = View.of(screen, output, Steps.of(held_out, output), options).measure(CONFIDENCE)
+    final = View(screen, output, Steps.of(held_out, output), options).measure(CONFIDENCE)
     return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
 
 
@@ -125,17 +114,11 @@ class ScreenSearch:
     """The settings tried so far."""
 
     def __init__(
-        self,
-        fit: Steps,
-        choose: Steps,
-        output: OutputMatrix,
-        eos_id: int,
-        options: ScreenOptions,
-        report: Reporter | None = None,
+        self, fit: Steps, choose: Steps, output: OutputMatrix, eos_id: int, options: ScreenOptions, report: Reporter
     ) -> None:
         self.fit, self.choose, self.output, self.options = fit, choose, output, options
         self.regressed, self.always = fit.spread(REGRESSED), np.array([eos_id], np.int32)
-        self.confidence, self.report = CONFIDENCE, report or Reporter()
+        self.confidence, self.report = CONFIDENCE, report
         self.curve: list[Setting] = []
         self.best: tuple[Setting, Screen]
 
@@ -186,21 +169,20 @@ class ScreenSearch:
 
     def try_budget(self, clustering: Clustering, budget: float) -> Key | None:
         """How good one setting is; None where it cannot win and was not fitted."""
-        sets = screen_of(clustering.weight, clustering.bias, clustering.counts, knapsack(clustering.counts, budget))
-        if budget > clustering.counts.everything:
-            sets = widen(sets, clustering.counts.rows, clustering.mass.share, budget)
+        weight, bias, counts, mass = clustering.weight, clustering.bias, clustering.counts, clustering.mass
+        sets = screen_within(weight, bias, counts, budget, mass.share)
         label = assign(self.choose.hidden, sets.weight, sets.bias)
         least = self.output.weight.shape[1] * (len(sets.weight) + float(np.diff(sets.start)[label].mean()))
         if self.curve and self.best[0].measure.cost <= least and _key(self.best[0], self.options)[0]:
             return None
-        screen = complete(sets, self.output, clustering.mass, self.regressed.hidden, self.regressed.total)
+        screen = complete(sets, self.output, mass, self.regressed.hidden, self.regressed.total)
         if self.options.fidelity:
-            view = View.of(screen, self.output, self.choose, self.options, clustering.center)
-            view = view.calibrate(self.options.fidelity, self.confidence)
+            view = View(screen, self.output, self.choose, self.options, clustering.center)
+            view.calibrate(self.options.fidelity, self.confidence)
             screen = view.screen
         else:  # no row falls back, so that the residual mass has to be right on average
             screen = rescale(screen, self.output, self.choose.hidden, self.choose.total)
-            view = View.of(screen, self.output, self.choose, self.options)
+            view = View(screen, self.output, self.choose, self.options)
         setting = Setting(clustering.method, len(clustering.weight), budget, view.measure(self.confidence))
         self.curve.append(setting)
         self.report.note(_line(setting))
