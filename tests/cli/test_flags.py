@@ -96,6 +96,7 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--device", "tpu"], ["device is 'tpu'; it must be cpu or cuda."]),
         (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be int8, which takes"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
+        (["--shard", "1/2"], ["No such option: --shard; cut the input with split -l N, translate its parts"]),
         (
             ["--projection", "scan"],  # vocabulary: an old name
             ["No such option: --projection; here it is called --output-layer."],  # vocabulary: an old name
