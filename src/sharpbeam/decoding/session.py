@@ -69,6 +69,7 @@ class Session(Generic[T]):
         self._runner: int | None = None  # the thread that iterates `run`
         self._process = 0  # the one that its threads are in, while it has some
         self._stepping: set[int] = set()  # the threads of workers
+        self._sleeping = 0  # number of threads that wait for a change
         self._late: list[Handle[T]] = []  # finished while the iterator of `run` was paused, which yields them next
         self._teams: Sequence[Team] = ()  # of the threads
         self._lock = RLock()
@@ -289,7 +290,9 @@ class Session(Generic[T]):
                 if not handles and not worker.busy:
                     with self._changed:
                         if not (self._closed or ended() or self.waiting):
+                            self._sleeping += 1
                             self._changed.wait()
+                            self._sleeping -= 1
         finally:
             self._stepping.discard(get_ident())
 
@@ -326,7 +329,7 @@ class Session(Generic[T]):
             many = len(self._lanes) >= MOST_LANES
             self._lanes = (*(old for old in self._lanes if not many or old.queue.unfinished), lane)
         lane.queue.add(requests, priority)
-        if self._stepping:
+        if self._sleeping:
             self._changed.notify_all()
 
     def _settle(self, lane: Lane, finished: Finished) -> list[Handle[T]]:
@@ -347,7 +350,7 @@ class Session(Generic[T]):
                 if handle._complete:
                     handles.append(handle)
             self.pending -= len(handles)
-            if self._stepping and not self.pending:
+            if self._sleeping and not self.pending:
                 self._changed.notify_all()
         for handle in handles:
             handle._end()
@@ -381,5 +384,5 @@ class Session(Generic[T]):
                     for worker in self._workers:
                         worker.cancel(lane, index)
             self.pending -= bool(parts)
-            if self._stepping and not self.pending:
+            if self._sleeping and not self.pending:
                 self._changed.notify_all()

@@ -1,7 +1,7 @@
 """Searches by name. `register_search` adds one from outside of the package, as a choice of the option `search`:
 
 >>> from sharpbeam import register_search
->>> register_search("mine", lambda given: MySearch(given.options, given.eos_id))  # doctest: +SKIP
+>>> register_search("mine", lambda run: MySearch(run.options, run.eos_id))  # doctest: +SKIP
 """
 
 from __future__ import annotations
