@@ -121,12 +121,13 @@ class LoadedModel:
     def begin_work(self, search: Search) -> None:
         """Let `work` have what a search does, until `end_work`."""
         with self._lock:
-            self.open_work[id(search)] = search.work = Work()
+            self.open_work[id(search)] = search.work
 
     def end_work(self, search: Search) -> None:
-        """Keep the counts of a search that is closed."""
+        """Keep the counts of a search that is closed; it counts from 0 again."""
         with self._lock:
             self.closed_work.add(self.open_work.pop(id(search)))
+        search.work = Work()
 
     @cached_property
     def artifacts(self) -> FolderArtifacts:
