@@ -33,10 +33,10 @@ def test_defaults_and_help_are_those_of_the_dataclasses(verb: str) -> None:
     made = {one.name: one for one in VERBS[verb].flags if one.panel not in ("Arguments", "Options")}
     assert {"batch_tokens", "max_input_length", "threads", "isa"} <= made.keys() <= fields.keys()
     for name, one in made.items():
-        assert one.facts is fields[name]
+        assert one.facts is fields[name].metadata
         facts = fields[name].metadata
         assert one.help == (facts["off"] if fields[name].default is True else facts["help"])
-        assert one.advanced == facts["advanced"]
+        assert one.facts["advanced"] == facts["advanced"]
 
 
 def _options() -> set[str]:
@@ -138,7 +138,7 @@ def test_values_are_named_by_what_they_are() -> None:
     for verb, command in VERBS.items():
         for one in command.flags:
             if not one.is_argument and one.kind is not bool:
-                where = f"{verb} --{one.spelling}"
+                where = f"{verb} {one.spellings[0]}"
                 assert one.metavar == names.get(one.kind, one.metavar), where
                 if one.help.startswith("Folder"):
                     assert one.metavar == "FOLDER", where

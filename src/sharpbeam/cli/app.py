@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from sharpbeam.cli.command import Verb, VerbGroup
-from sharpbeam.cli.flags import Flag, flag
+from sharpbeam.cli.flags import Flag
+from sharpbeam.options.schema import option
 
 GROUPS = {  # the files of `verbs`, each with a verb of its name
     "Use a model": ("translate", "generate", "score"),
@@ -17,9 +18,9 @@ GROUPS = {  # the files of `verbs`, each with a verb of its name
     "Measure it": ("evaluate", "profile"),
 }
 FLAGS = (  # that stand before the verb
-    Flag("version", bool, flag(False, "Print the version and exit."), "Options"),
-    Flag("offline", bool, flag(False, "Fetch nothing: models in the cache alone."), "Options"),
-    Flag("help", bool, flag(False, "Show this message and exit.", short="-h"), "Options"),
+    Flag("version", bool, option(False, "Print the version and exit.")),
+    Flag("offline", bool, option(False, "Fetch nothing: models in the cache alone.")),
+    Flag("help", bool, option(False, "Show this message and exit.", short="-h")),
 )
 
 
@@ -29,10 +30,8 @@ def find_verb(name: str) -> Verb | VerbGroup:
     return own
 
 
-PROGRAM = VerbGroup(
-    "Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`",
-    GROUPS, find_verb, FLAGS,
-)  # fmt: skip
+SUMMARY = "Fast decoding of translation models, and others, on a CPU. Begin with: `sharpbeam translate de-en`"
+PROGRAM = VerbGroup(SUMMARY, GROUPS, find_verb, FLAGS)
 
 
 def run(words: Sequence[str]) -> None:

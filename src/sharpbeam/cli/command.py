@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
-from sharpbeam.cli.flags import Flag, flag, parse, title, wrong_use
+from sharpbeam.cli.flags import Flag, parse, wrong_use
 from sharpbeam.errors import nearest
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.options.schema import Schema, fields_of, type_hints
+from sharpbeam.options.schema import Schema, fields_of, option, type_hints
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 REPLACED = {  # verbs of older versions: what to write now
@@ -45,14 +46,15 @@ class Verb:
         return inspect.getdoc(self.function) or ""
 
     @cached_property
-    def groups(self) -> Mapping[str, tuple[Any, list[Any]]]:
-        """The parameters that stand for options: their annotation, and the dataclasses in it."""
+    def groups(self) -> Mapping[str, tuple[Any, Mapping[Any, list[str]]]]:
+        """The parameters that stand for options: annotation, and dataclasses with their fields that are flags."""
         groups = {}
         for name, hint in get_type_hints(self.function, include_extras=True).items():
             named = [one for one in (hint, *get_args(hint)[1:]) if isinstance(one, type) and issubclass(one, Schema)]
+            own: Any = type_hints(DecodeOptions).values() if DecodeOptions in named else named
             if named:
-                own = [group for one in named for group in (_groups() if one is DecodeOptions else (one,))]
-                groups[name] = hint, [group for group in own if group not in self.without]
+                without = self.without
+                groups[name] = hint, {g: [f for f in fields_of(g) if f not in without] for g in own if g not in without}
         return groups
 
     @cached_property
@@ -60,14 +62,13 @@ class Verb:
         """Its arguments and flags, in the order of the signature."""
         hints, flags = get_type_hints(self.function), list[Flag]()
         for name, parameter in inspect.signature(self.function).parameters.items():
-            panel = "Options" if parameter.kind is parameter.KEYWORD_ONLY else "Arguments"
             if name not in self.groups:
+                panel = "Options" if parameter.kind is parameter.KEYWORD_ONLY else "Arguments"
                 flags.append(Flag(name, hints[name], parameter.default, panel))
                 continue
-            for group in self.groups[name][1]:
-                fields = [field for field in fields_of(group).values() if field.name not in self.without]
-                panel = title(group.__name__)
-                flags += [Flag(field.name, type_hints(group)[field.name], field, panel) for field in fields]
+            for group, names in self.groups[name][1].items():  # OutputLayerOptions -> Output layer options
+                panel = re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f" {capital[0].lower()}", group.__name__)
+                flags += [Flag(one, type_hints(group)[one], fields_of(group)[one], panel) for one in names]
         return flags
 
     def run(self, path: str, words: Sequence[str]) -> None:
@@ -76,10 +77,9 @@ class Verb:
             self._print_help(path, HELP_ALL in words)
             return
         chosen = parse(self.flags, words, path)
-        values = {one.name: one.facts.default for one in self.flags if one.panel in ("Arguments", "Options")}
+        values = {one.name: one.default for one in self.flags if one.panel in ("Arguments", "Options")}
         for name, (hint, groups) in self.groups.items():
-            named = [field for group in groups for field in fields_of(group) if field not in self.without]
-            own = {field: chosen.pop(field) for field in named if field in chosen}
+            own = {one: chosen.pop(one) for names in groups.values() for one in names if one in chosen}
             values[name] = hint(**own) if isinstance(hint, type) else own
         self.function(**values | chosen)
 
@@ -87,13 +87,9 @@ class Verb:
         from sharpbeam.cli.help import flag_panels, print_help
 
         names = [one.metavar if one.required else f"[{one.metavar}]" for one in self.flags if one.is_argument]
-        last = Flag("help_all", bool, flag(False, "Show this help with all options."), "Options")
-        shown = [one for one in (*self.flags, last) if every or one.name in self.shown or not one.advanced]
+        last = Flag("help_all", bool, option(False, "Show this help with all options."))
+        shown = [one for one in (*self.flags, last) if every or one.name in self.shown or not one.facts["advanced"]]
         print_help(" ".join([path, "[OPTIONS]", *names]), self.text, flag_panels(shown))
-
-
-def _groups() -> Collection[Any]:
-    return type_hints(DecodeOptions).values()
 
 
 def verb(

@@ -5,109 +5,55 @@ Both are an `option` of `options.schema`, so that default, bounds, choices and h
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import types
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass
-from functools import cached_property
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.options.schema import checked, listed, option
 
-_KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), str: ("TEXT", ""), bool: ("", "")}
+# The types of a value, each with a word for it, and what it must be.
+_KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), bool: ("", ""), str: ("TEXT", "")}
 _REPLACED = {  # flags of older versions: what to do now
     "--shard": "cut the input with split -l N, translate its parts, and join the results",
     "--processes": "start several servers, each with its --port, and a proxy (docs/guides/serving.md)",
 }
 
 
-def flag(default: Any, text: str, *, short: str = "", metavar: str = "", **facts: Any) -> Any:
-    """A flag in the signature of a verb, as `option` has it; `metavar` is a word for its value.
-
-    Without a default (`dataclasses.MISSING`) it must be given.
-    """
-    metadata = option(default, text, **facts).metadata
-    return dataclasses.field(default=default, metadata={**metadata, "short": short, "metavar": metavar})
-
-
 def argument(text: str, metavar: str = "", default: Any = MISSING) -> Any:
     """An argument in the signature of a verb: a value without the name of a flag."""
-    return flag(default, text, metavar=metavar)
+    return option(default, text, metavar=metavar)
 
 
-@dataclass(frozen=True)
 class Flag:
-    """A flag or an argument of a verb."""
+    """A flag or an argument of a verb: an option with its type, and its place in the help."""
 
-    name: str  # of the parameter, or the field
-    hint: Any
-    facts: Any  # the field: its default, and the metadata of an option
-    panel: str  # of the help
-
-    @cached_property
-    def kind(self) -> Any:
-        """The type of one value: int, float, bool, Path or str."""
-        return next((kind for kind in _KINDS if kind in _types(self.hint)), str)
-
-    @property
-    def many(self) -> bool:
-        """Whether it may be repeated."""
-        return bool({list, tuple} & _types(self.hint))
-
-    @property
-    def is_argument(self) -> bool:
-        """Whether it stands without a name."""
-        return self.panel == "Arguments"
-
-    @property
-    def required(self) -> bool:
-        """Whether it has no default."""
-        return self.facts.default is MISSING
-
-    @property
-    def advanced(self) -> bool:
-        """Whether the short help leaves it out."""
-        return bool(self.facts.metadata["advanced"])
-
-    @property
-    def spelling(self) -> str:
-        """The name without the dashes."""
-        return self.name.rstrip("_").replace("_", "-")
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        """The names as the help lists them; of one that is on the name that switches it off."""
-        own, off = f"--{self.spelling}", f"--no-{self.spelling}"
-        names = {True: (off,), None: (own, off)}.get(self.facts.default, (own,)) if self.kind is bool else (own,)
-        return (*names, *filter(None, [self.facts.metadata.get("short")]))
-
-    @property
-    def help(self) -> str:
-        """Its text; of one that is on, what switching it off does."""
-        facts: Any = self.facts
-        return str((facts.default is True and facts.metadata["off"]) or facts.metadata["help"])
-
-    @property
-    def metavar(self) -> str:
-        """A word for the value."""
-        choices = "|".join(listed(self.hint, self.facts.metadata))
-        named: str = self.facts.metadata.get("metavar", "")
-        if self.is_argument:
-            return named or self.spelling.upper()
-        return named or (choices if len(choices) <= 16 else "CHOICE") or _KINDS[self.kind][0]
+    def __init__(self, name: str, hint: Any, field: Any, panel: str = "Options") -> None:
+        self.name, self.hint, self.panel, self.facts, self.default = name, hint, panel, field.metadata, field.default
+        types_of_values = _types(hint)
+        self.kind: Any = next((kind for kind in _KINDS if kind in types_of_values), str)
+        self.many = bool({list, tuple} & types_of_values)  # may be repeated
+        self.is_argument, self.required = panel == "Arguments", self.default is MISSING
+        plain, on = name.rstrip("_").replace("_", "-"), self.kind is bool and self.default is True
+        names = [f"--no-{plain}"] if on else [f"--{plain}"]
+        names += [f"--no-{plain}"] * (self.kind is bool and self.default is None) + [self.facts["short"]]
+        self.spellings = tuple(filter(None, names))
+        self.help: str = (on and self.facts["off"]) or self.facts["help"]
+        choices = "|".join(listed(hint, self.facts))
+        word = plain.upper() if self.is_argument else (choices if len(choices) <= 16 else "CHOICE")
+        self.metavar: str = self.facts["metavar"] or word or _KINDS[self.kind][0]
 
     def parsed(self, text: str) -> Any:
         """The value that `text` stands for; raises OptionError."""
-        name, metadata = self.name.rstrip("_"), self.facts.metadata
+        name = self.name.rstrip("_")
         try:
             value = self.kind(text)
         except ValueError:
             raise OptionError(f"{name} is {text!r}; it must be {_KINDS[self.kind][1]}.") from None
-        is_literal = listed(self.hint, metadata)
-        return value if self.kind is Path else checked(self.hint if is_literal else self.kind, value, name, metadata)
+        hint = self.hint if listed(self.hint, self.facts) else self.kind
+        return value if self.kind is Path else checked(hint, value, name, self.facts)
 
 
 def _types(hint: Any) -> set[Any]:
@@ -168,8 +114,8 @@ def _unknown(name: str, flags: Sequence[Flag]) -> str:
     if name in _REPLACED:
         return f"No such option: {name}; {_REPLACED[name]}"
     for one in flags:
-        if plain in one.facts.metadata["other_names"]:
-            return f"No such option: {name}; here it is called --{one.spelling}"
+        if plain in one.facts["other_names"]:
+            return f"No such option: {name}; here it is called {one.spellings[0]}"
     spellings = [spelling for one in flags if not one.is_argument for spelling in one.spellings]
     return f"No such option: {name}.{nearest(name, spellings)}"
 
@@ -178,8 +124,3 @@ def wrong_use(message: str, path: str) -> OptionError:
     """The error for a command line of `path`, a verb or the program, that is not as its help says."""
     end = "" if message.endswith((".", "?")) else "."
     return OptionError(f"{message}{end} See '{path} --help'.")
-
-
-def title(name: str) -> str:
-    """OutputLayerOptions -> Output layer options."""
-    return re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f" {capital[0].lower()}", name)

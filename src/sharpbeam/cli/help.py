@@ -53,7 +53,7 @@ def _entry(flag: Flag) -> Iterator[RenderableType]:
     from sharpbeam.options.decode import choice_summaries
 
     named = flag.metavar if flag.is_argument else f"{', '.join(flag.spellings)} {flag.metavar}".rstrip()
-    value = flag.facts.default
+    value = flag.default
     default = "" if value in (None, MISSING, "", ()) or flag.kind is bool else f" [default: {value}]"
     yield Text(named, style="bold cyan")
     yield Padding(Text(flag.help + default), (0, 0, 0, 4))

@@ -34,6 +34,8 @@ def option(
     internal: tuple[str, ...] = (),
     other_names: tuple[str, ...] = (),
     replaced: Mapping[str, str] = types.MappingProxyType({}),
+    short: str = "",
+    metavar: str = "",
 ) -> Any:
     """A field of a `Schema` with its help text; a default of `dataclasses.MISSING` makes it required.
 
@@ -43,10 +45,11 @@ def option(
     and no error lists them. An advanced option is left out of the short help. `other_names` are those of older versions
     and other programs; they are not accepted, but an error that meets one tells the right name. `replaced` are choices
     of older versions and other programs, each with the choice that stands for it here, which the error for it names.
+    `short` is a second name on the command line, such as -o, and `metavar` a word for the value.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}
     facts = {"help": text, "off": off, "bounds": bounds, "choices": choices, "advanced": advanced}
-    names = {"internal": internal, "other_names": other_names, "replaced": replaced}
+    names = {"internal": internal, "other_names": other_names, "replaced": replaced, "short": short, "metavar": metavar}
     return dataclasses.field(default=default, metadata=facts | names)
 
 

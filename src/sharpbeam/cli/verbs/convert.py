@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
+from sharpbeam.options.schema import option
 from sharpbeam.text.lines import check_readable, read_all
 
 
@@ -15,14 +16,14 @@ def convert(
     origin: str = argument("A model of another program: a folder, a file, or a name of `models get`.", "FROM"),
     to: Path = argument("The model folder to write."),
     *,
-    source_spm: Path | None = flag(None, "The SentencePiece model of the source, where the model comes without."),
-    target_spm: Path | None = flag(None, "The same of the target; default: the source's."),
-    quantization: Literal["auto", "int8", "float32"] = flag(
+    source_spm: Path | None = option(None, "The SentencePiece model of the source, where the model comes without."),
+    target_spm: Path | None = option(None, "The same of the target; default: the source's."),
+    quantization: Literal["auto", "int8", "float32"] = option(
         "auto", "How matrices are stored; auto: as the model has them."
     ),
-    overwrite: bool = flag(False, "Replace TO, and all that is in it, if it is there."),
-    preview: bool = flag(True, "", off="Leave out the fit of the preview (fit preview), which takes seconds."),
-    text: Path | None = flag(
+    overwrite: bool = option(False, "Replace TO, and all that is in it, if it is there."),
+    preview: bool = option(True, "", off="Leave out the fit of the preview (fit preview), which takes seconds."),
+    text: Path | None = option(
         None, "Source sentences, one a line, to fit to (default: samples) and to measure int8 on."
     ),
 ) -> None:

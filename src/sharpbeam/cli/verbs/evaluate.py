@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import option
 from sharpbeam.report import quality
 from sharpbeam.text.lines import check_readable
 from sharpbeam.text.pairs import column_pairs, file_pairs
@@ -21,15 +22,15 @@ from sharpbeam.text.pairs import column_pairs, file_pairs
 def evaluate(
     model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     *,
-    source: Path | None = flag(None, "Source text, one sentence a line; .gz too."),
-    reference: Path | None = flag(None, "Reference translations, line by line."),
-    tsv: Path | None = flag(None, "Both in one tab-separated file; .gz too."),
-    source_column: int = flag(0, "Column of the source in --tsv, from 0.", ge=0),
-    target_column: int = flag(1, "Column of the reference in --tsv, from 0.", ge=0),
-    beam_size: list[int] | None = flag(
+    source: Path | None = option(None, "Source text, one sentence a line; .gz too."),
+    reference: Path | None = option(None, "Reference translations, line by line."),
+    tsv: Path | None = option(None, "Both in one tab-separated file; .gz too."),
+    source_column: int = option(0, "Column of the source in --tsv, from 0.", ge=0),
+    target_column: int = option(1, "Column of the reference in --tsv, from 0.", ge=0),
+    beam_size: list[int] | None = option(
         None, "Hypotheses kept at each step; may be repeated, to compare. Default: the model's own."
     ),
-    json_: bool = flag(False, "One JSON object for each beam size."),
+    json_: bool = option(False, "One JSON object for each beam size."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from sharpbeam.cli.command import VerbGroup, verb
 from sharpbeam.cli.fit_progress import shown_progress
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
+from sharpbeam.options.schema import option
 
 MODEL = argument("A model folder; the result is written into it.")
-TEXT = flag((), HELP, metavar="[[SOURCE-]TARGET=]FILE")
+TEXT = option((), HELP, metavar="[[SOURCE-]TARGET=]FILE")
 
 
 def _run(layer: str, model: str, **options: Any) -> None:
@@ -30,7 +31,7 @@ def preview(
     model: str = MODEL,
     *,
     text: list[str] = TEXT,
-    vectors: int = flag(6000, "Hidden vectors to fit to."),
+    vectors: int = option(6000, "Hidden vectors to fit to."),
     machine: MachineOptions,
 ) -> None:
     """Fit the preview: nearly the exact layer's tokens, from an eighth of the bytes of an int8 scan.
@@ -52,11 +53,11 @@ def screen(
     model: str = MODEL,
     *,
     text: list[str] = TEXT,
-    per: Literal["auto", "all", "target", "direction"] = flag(
+    per: Literal["auto", "all", "target", "direction"] = option(
         "auto", "One screen for all, each target language or each direction. auto: by the directions of the text."
     ),
-    work: Path | None = flag(None, "Keeps the hidden vectors. Default: MODEL.vectors, removed.", metavar="FOLDER"),
-    keep_best: bool = flag(False, "Write the best one, even below --fidelity."),
+    work: Path | None = option(None, "Keeps the hidden vectors. Default: MODEL.vectors, removed.", metavar="FOLDER"),
+    keep_best: bool = option(False, "Write the best one, even below --fidelity."),
     screen: ScreenOptions,
     machine: MachineOptions,
 ) -> None:
@@ -88,12 +89,12 @@ def screen(
 def shortlist(
     model: str = MODEL,
     *,
-    pairs: Path | None = flag(None, "Sentence pairs, tab-separated, one pair a line; .gz too."),
-    source_column: int = flag(0, "Column of the source in --pairs, from 0."),
-    target_column: int = flag(1, "Column of its translation."),
+    pairs: Path | None = option(None, "Sentence pairs, tab-separated, one pair a line; .gz too."),
+    source_column: int = option(0, "Column of the source in --pairs, from 0."),
+    target_column: int = option(1, "Column of its translation."),
     text: list[str] = TEXT,
-    fidelity: float = flag(0.0, "Fit the fallback test of the shortlist to --text, to reach this. 0: no test."),
-    overwrite: bool = flag(False, "Replace the shortlist that the model has."),
+    fidelity: float = option(0.0, "Fit the fallback test of the shortlist to --text, to reach this. 0: no test."),
+    overwrite: bool = option(False, "Replace the shortlist that the model has."),
     shortlist: ShortlistOptions,
     machine: MachineOptions,
 ) -> None:

@@ -7,9 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import option
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.results import Generation
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 def generate(
     model: str = argument("The folder of a language model, or the name of a bundled one."),
     *,
-    prompt: list[str] | None = flag(
+    prompt: list[str] | None = option(
         None, "The beginning of a text; may be repeated. Default: standard input, by line."
     ),
-    format_: Literal["text", "jsonl"] = flag("text", "text: prompt and continuation; jsonl: with scores."),
+    format_: Literal["text", "jsonl"] = option("text", "text: prompt and continuation; jsonl: with scores."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:

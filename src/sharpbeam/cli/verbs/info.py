@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
+from sharpbeam.options.schema import option
 
 
 @verb()
@@ -16,8 +17,8 @@ def info(
         "A model folder, or the name of a bundled model. Default: the installation.", default=None
     ),
     *,
-    json_: bool = flag(False, "One JSON object."),
-    verify: bool = flag(False, "Hash the weights, whatever their size."),
+    json_: bool = option(False, "One JSON object."),
+    verify: bool = option(False, "Hash the weights, whatever their size."),
 ) -> None:
     """Describe the installation, or a model: architecture, sizes, vocabularies, fitted layers and model card.
 

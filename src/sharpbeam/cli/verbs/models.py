@@ -65,9 +65,7 @@ def find(
 
 
 @verb()
-def get(
-    names: list[str] = argument("Names, or archives of models pack.", "NAME..."),
-) -> None:
+def get(names: list[str] = argument("Names, or archives of models pack.", "NAME...")) -> None:
     """Fetch and convert models, if they are not in the cache.
 
     Names are firefox:SOURCE-TARGET, bergamot:SOURCE-TARGET, opus:SOURCE-TARGET, hf:OWNER/NAME, ct2:OWNER/NAME, or the

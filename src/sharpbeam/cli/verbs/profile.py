@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import option
 from sharpbeam.text.lines import check_readable, read_all
 
 
@@ -31,8 +32,8 @@ def profile(
     model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     files: list[Path] | None = argument("Text, one sentence a line. Default: sample sentences.", default=None),
     *,
-    sentences: int = flag(50, "Lines of the text to decode.", ge=1),
-    json_: bool = flag(False, "One JSON object instead of text."),
+    sentences: int = option(50, "Lines of the text to decode.", ge=1),
+    json_: bool = option(False, "One JSON object instead of text."),
     options: Annotated[DecodeKeywords, DecodeOptions],
     machine: MachineOptions,
 ) -> None:

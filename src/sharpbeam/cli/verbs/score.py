@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import option
 
 
 @verb()
 def score(
     model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     *,
-    source: Path | None = flag(None, "Source text, one sentence a line; .gz too."),
-    target: Path | None = flag(None, "Its translations, line by line."),
-    length_penalty: float = flag(0.0, "score = log_prob / length ** length_penalty; 0 = the log probability itself."),
-    format_: Literal["text", "jsonl"] = flag("text", "text: the score; jsonl: with token scores."),
-    encoding: str = flag("utf-8", "Encoding of the text, such as latin-1.", metavar="NAME"),
-    apart: bool = flag(False, "Language models: each line by itself, not as one text with those before."),
+    source: Path | None = option(None, "Source text, one sentence a line; .gz too."),
+    target: Path | None = option(None, "Its translations, line by line."),
+    length_penalty: float = option(0.0, "score = log_prob / length ** length_penalty; 0 = the log probability itself."),
+    format_: Literal["text", "jsonl"] = option("text", "text: the score; jsonl: with token scores."),
+    encoding: str = option("utf-8", "Encoding of the text, such as latin-1.", metavar="NAME"),
+    apart: bool = option(False, "Language models: each line by itself, not as one text with those before."),
     options: Annotated[DecodeKeywords, ScheduleOptions, LanguageOptions],
     machine: MachineOptions,
 ) -> None:

@@ -9,17 +9,20 @@ from pathlib import Path
 
 from sharpbeam.cli.command import verb
 from sharpbeam.cli.fit_progress import shown_progress
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import needs_extra
+from sharpbeam.options.schema import option
 
 
 @verb()
 def train(
     recipe: Path = argument("A recipe (TOML): text, vocabulary, model and optimization."),
     *,
-    data: Path | None = flag(None, "Folder of the recipe's text. Default: the folder of the recipe.", metavar="FOLDER"),
-    output: Path = flag(MISSING, "Folder of the run: checkpoint, metrics, best model.", short="-o", metavar="FOLDER"),
-    max_steps: int | None = flag(None, "Optimizer steps, instead of the recipe's train.max_steps."),
+    data: Path | None = option(
+        None, "Folder of the recipe's text. Default: the folder of the recipe.", metavar="FOLDER"
+    ),
+    output: Path = option(MISSING, "Folder of the run: checkpoint, metrics, best model.", short="-o", metavar="FOLDER"),
+    max_steps: int | None = option(None, "Optimizer steps, instead of the recipe's train.max_steps."),
 ) -> None:
     """Train a model from a recipe.
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.documents import DocumentOptions, LineOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.options.schema import option
 
 
 @verb(without=("return_scores",))
@@ -22,11 +23,11 @@ def translate(
         "A document, or lines; .gz, .zst too. Default, -: standard input.", default=None
     ),
     *,
-    output: Path | None = flag(None, "Write to this file when complete; an old one is replaced.", short="-o"),
-    format_: str = flag("auto", "Lines: text, jsonl, pharaoh. A document: html, docx, ...", metavar="NAME"),
-    lines: bool | None = flag(None, "Translate lines, or a document. Default: by the ending of the file."),
-    fields: str = flag("", "Columns of CSV, or keys of JSON (default: all), to translate.", metavar="A,B"),
-    glossary: Path | None = flag(None, "Terms, a line each: term, tab, translation; a term alone is kept."),
+    output: Path | None = option(None, "Write to this file when complete; an old one is replaced.", short="-o"),
+    format_: str = option("auto", "Lines: text, jsonl, pharaoh. A document: html, docx, ...", metavar="NAME"),
+    lines: bool | None = option(None, "Translate lines, or a document. Default: by the ending of the file."),
+    fields: str = option("", "Columns of CSV, or keys of JSON (default: all), to translate.", metavar="A,B"),
+    glossary: Path | None = option(None, "Terms, a line each: term, tab, translation; a term alone is kept."),
     text: Annotated[dict[str, Any], LineOptions],
     documents: Annotated[dict[str, Any], DocumentOptions],
     options: Annotated[DecodeKeywords, DecodeOptions],

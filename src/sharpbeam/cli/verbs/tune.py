@@ -6,20 +6,21 @@ import sys
 from pathlib import Path
 
 from sharpbeam.cli.command import verb
-from sharpbeam.cli.flags import argument, flag
+from sharpbeam.cli.flags import argument
+from sharpbeam.options.schema import option
 
 
 @verb()
 def tune(
     model: str = argument("A translation model's folder; tuned.json is written into it."),
     *,
-    text: list[Path] = flag((), "Source text of the kind you translate, one sentence a line. Default: samples."),
-    beam_size: int | None = flag(None, "Hypotheses kept at each step; 1 = greedy. Default: the model's own.", ge=1),
-    sentences: int = flag(100, "Sentences of the text that every choice translates."),
-    threads: int = flag(1, "Workers that decode in parallel."),
-    same: float = flag(0.99, "Least share of sentences with the answer of float32, or as many as now."),
-    dry_run: bool = flag(False, "Measure, and write nothing."),
-    undo: bool = flag(False, "Remove an earlier choice, and measure nothing."),
+    text: list[Path] = option((), "Source text of the kind you translate, one sentence a line. Default: samples."),
+    beam_size: int | None = option(None, "Hypotheses kept at each step; 1 = greedy. Default: the model's own.", ge=1),
+    sentences: int = option(100, "Sentences of the text that every choice translates."),
+    threads: int = option(1, "Workers that decode in parallel."),
+    same: float = option(0.99, "Least share of sentences with the answer of float32, or as many as now."),
+    dry_run: bool = option(False, "Measure, and write nothing."),
+    undo: bool = option(False, "Remove an earlier choice, and measure nothing."),
 ) -> None:
     """Measure number types and output layers on this machine, and use the fastest with the same answers.
 
