@@ -41,10 +41,12 @@ Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). Written by .ci/key
 from __future__ import annotations
 
 import sys
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 {imports}
 
+if TYPE_CHECKING:
+    from sharpbeam.options.fit import Method  # which loads with the fits
 if sys.version_info >= (3, 11):
     from typing import Unpack
 else:
@@ -89,6 +91,7 @@ def keywords() -> str:
                 modules.setdefault(group.__module__, set()).update(names)
         parts.append("\n".join(lines) + "\n")
         parts += [MODEL] if name == "Machine" else []
+    modules.pop(ScreenOptions.__module__)
     imports = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(modules.items()) if names]
     return HEAD.format(imports="\n".join(imports)) + "".join(parts)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -34,6 +33,8 @@ class RequestCancelledError(SharpbeamError, CancelledError):
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
+    import difflib  # slow to import, and for errors alone
+
     close = difflib.get_close_matches(name, list(allowed), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

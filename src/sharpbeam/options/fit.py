@@ -25,15 +25,9 @@ class ScreenOptions(Schema):
         lt=1,
     )
     tolerance: float = option(
-        0.05,
-        "largest error of a row's log normalizer, in nats; inf for greedy search, which does not see it",
-        gt=0,
+        0.05, "largest error of a row's log normalizer, in nats; inf for greedy search, which does not see it", gt=0
     )
-    top_k: int = option(
-        0,
-        "best tokens of a row that must be right; 0 = 2 * beam_size, or 5 for language models",
-        ge=0,
-    )
+    top_k: int = option(0, "best tokens of a row that must be right; 0 = 2 * beam_size, or 5 for language models", ge=0)
     set_k: int = advanced_option(0, "a set is made of this many best tokens of each step; 0 = top_k", ge=0)
     neighbors: bool = advanced_option(
         True,

@@ -6,13 +6,14 @@ Functions take `**options: Unpack[DecodeKeywords]` (PEP 692). Written by .ci/key
 from __future__ import annotations
 
 import sys
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from sharpbeam.options.decode import ScheduleName, ScreenSets
-from sharpbeam.options.fit import Method
 from sharpbeam.options.machine import ComputeType, Device, Isa
 from sharpbeam.options.search import CubePruning, EarlyStopping, Finishing, MergeBy
 
+if TYPE_CHECKING:
+    from sharpbeam.options.fit import Method  # which loads with the fits
 if sys.version_info >= (3, 11):
     from typing import Unpack
 else:

@@ -32,9 +32,7 @@ class MachineOptions(Schema):
     """
 
     device: Device = option(
-        "cpu",
-        "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]')",
-        internal=("torch-cpu",),
+        "cpu", "cpu, or cuda: an NVIDIA GPU (pip install 'sharpbeam[gpu]')", internal=("torch-cpu",)
     )
     threads: int = option(
         0,
@@ -54,14 +52,10 @@ class MachineOptions(Schema):
         "weights and matmuls: int8 (default unless `tune` or `convert` measured otherwise), int16, float32; on a "
         "GPU float16, bfloat16",
         internal=("blas",),
-        replaced={
-            "default": "auto",
-            **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8"),
-        },
+        replaced={"default": "auto", **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8")},
     )
     exact: bool = option(
-        False,
-        "the reference: auto means float32 and the exact output layer; SHARPBEAM_EXACT=1 does so everywhere",
+        False, "the reference: auto means float32 and the exact output layer; SHARPBEAM_EXACT=1 does so everywhere"
     )
     precomputed_embeddings: int = advanced_option(
         0,

@@ -34,11 +34,7 @@ class SearchOptions(Schema):
         other_names=("num_return_sequences", "n_best", "nbest"),
     )
     length_penalty: float = option(
-        1.0,
-        "score = log_prob / length ** length_penalty; length counts eos",
-        ge=-10,
-        le=10,
-        other_names=("lenpen",),
+        1.0, "score = log_prob / length ** length_penalty; length counts eos", ge=-10, le=10, other_names=("lenpen",)
     )
     early_stopping: EarlyStopping = advanced_option(
         "false",
@@ -74,10 +70,7 @@ class SearchOptions(Schema):
     no_repeat_ngram_size: int = advanced_option(
         0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0
     )
-    forced_eos: bool = advanced_option(
-        False,
-        "force eos at max_length (forced_eos_token_id of Hugging Face)",
-    )
+    forced_eos: bool = advanced_option(False, "force eos at max_length (forced_eos_token_id of Hugging Face)")
     coverage_penalty: float = advanced_option(
         0.0,
         "rank finished hypotheses lower that leave source tokens without attention (beta of GNMT); 0 = none",
@@ -101,8 +94,7 @@ class SearchOptions(Schema):
         False, "return for each answer what every token attended to in the source; takes one more pass"
     )
     return_scores: bool = advanced_option(
-        False,
-        "return scores of greedy search too, which then sums over all tokens; otherwise they are None",
+        False, "return scores of greedy search too, which then sums over all tokens; otherwise they are None"
     )
     search: str = advanced_option(
         "beam", "how hypotheses are chosen: beam, or a search added by register_search from Python"

@@ -23,8 +23,7 @@ class DataOptions(Schema):
     source_column: int = option(0, "column of the source in tab-separated files, from 0", ge=0)
     target_column: int = option(1, "column of the target in tab-separated files, from 0", ge=0)
     languages: tuple[str, ...] = option(
-        (),
-        "languages of the two columns of each file, as 'en-de', for one transformer of many directions",
+        (), "languages of the two columns of each file, as 'en-de', for one transformer of many directions"
     )
     max_length: int = option(100, "longer pairs (in tokens, either side) are left out of training", ge=1)
 
@@ -92,10 +91,7 @@ class TrainOptions(Schema):
     adam_beta2: float = option(0.98, "of Adam", ge=0, lt=1)
     clip_norm: float = option(1.0, "largest norm of the gradient", gt=0)
     dropout: float = option(
-        0.2,
-        "translation: one mask for all positions of a sequence; language: one for each position",
-        ge=0,
-        lt=1,
+        0.2, "translation: one mask for all positions of a sequence; language: one for each position", ge=0, lt=1
     )
     label_smoothing: float = option(0.1, "share of the target distribution spread over all tokens", ge=0, lt=1)
     self_normalization: float = option(
