@@ -35,8 +35,7 @@ from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
-from sharpbeam.storage.precision import read_precision
-from sharpbeam.storage.tuned import read_tuned
+from sharpbeam.storage.records import read_precision, read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 

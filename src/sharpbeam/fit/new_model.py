@@ -32,7 +32,7 @@ from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.storage.precision import Evidence, Precision, save_precision
+from sharpbeam.storage.records import Evidence, Precision, save_precision
 from sharpbeam.types import Ids, Request
 
 SENTENCES = 100

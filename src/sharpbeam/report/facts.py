@@ -12,7 +12,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.storage.artifacts import FolderArtifacts, present_artifacts
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
-from sharpbeam.storage.precision import read_precision
+from sharpbeam.storage.records import read_precision
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Floats
 from sharpbeam.version import program_version

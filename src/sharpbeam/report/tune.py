@@ -17,7 +17,7 @@ from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.storage.artifacts import present_artifacts
-from sharpbeam.storage.tuned import FILE, save_tuned
+from sharpbeam.storage.records import TUNED, save_tuned
 from sharpbeam.text.lines import read_all
 
 SENTENCES = 100  # that every choice translates
@@ -70,12 +70,12 @@ class Tuning:
         gain = f"{self.best.name} takes {self.best.ms / self.present.ms:.0%} of the time of {self.present.name}"
         if not self.written:
             return f"{gain}; nothing was written."
-        return f"{gain}. {self.folder / FILE} has it: translate and serve use it from now on; tune --undo removes it."
+        return f"{gain}. {self.folder / TUNED} has it: translate and serve use it from now on; tune --undo removes it."
 
 
 def undo_tuning(model: str | Path) -> bool:
     """Remove the choice of `tune` from a model folder; returns whether there was one."""
-    path = find_model(model) / FILE
+    path = find_model(model) / TUNED
     there = path.exists()
     path.unlink(missing_ok=True)
     return there

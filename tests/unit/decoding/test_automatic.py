@@ -9,7 +9,7 @@ import pytest
 
 from sharpbeam import ModelError, Translator
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.storage.tuned import FILE, save_tuned
+from sharpbeam.storage.records import TUNED, save_tuned
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,6 @@ def test_what_was_tuned_is_taken_and_what_is_broken_refused(tiny_model: Path, tm
         '{"format_version": 1}',
         '{"format_version": 9, "compute_type": "int8", "output_layer": "scan"}',
     ):
-        (folder / FILE).write_text(text)
-        with pytest.raises(ModelError, match=FILE):
+        (folder / TUNED).write_text(text)
+        with pytest.raises(ModelError, match=TUNED):
             Translator(folder)

@@ -12,7 +12,7 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.fit import new_model
 from sharpbeam.fit.new_model import check_precision
 from sharpbeam.report.facts import describe_model
-from sharpbeam.storage.precision import FILE, read_precision
+from sharpbeam.storage.records import PRECISION, read_precision
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def test_auto_goes_by_it(folder, sentences, monkeypatch):
     assert result.tried[1].lost <= result.tried[0].lost and result.tried[1].agreement >= result.tried[0].agreement
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     assert load_model(folder).machine.compute_type == "float32"
-    facts = json.loads((folder / FILE).read_text())
-    (folder / FILE).write_text(json.dumps(facts | {"weights": "others"}))
+    facts = json.loads((folder / PRECISION).read_text())
+    (folder / PRECISION).write_text(json.dumps(facts | {"weights": "others"}))
     assert load_model(folder).machine.compute_type == "int8"
-    (folder / FILE).write_text(json.dumps(facts | {"compute_type": "int4"}))
+    (folder / PRECISION).write_text(json.dumps(facts | {"compute_type": "int4"}))
     with pytest.raises(ModelError, match=r"precision\.json: compute_type is 'int4'; it must be int8"):
         load_model(folder)
-    (folder / FILE).write_text("[]")
+    (folder / PRECISION).write_text("[]")
     with pytest.raises(ModelError, match=r"precision\.json: format_version is None"):
         load_model(folder)
 
@@ -57,7 +57,7 @@ def test_text_without_a_sentence_is_refused(folder):
 
 def test_a_file_with_bleu_is_read(folder, sentences):
     result = check_precision(folder, sentences[:5])
-    facts = json.loads((folder / FILE).read_text())
+    facts = json.loads((folder / PRECISION).read_text())
     facts |= {"bleu": 30.0, "tried": [one | {"bleu": None} for one in facts["tried"]]}
-    (folder / FILE).write_text(json.dumps(facts))
+    (folder / PRECISION).write_text(json.dumps(facts))
     assert read_precision(folder) == result

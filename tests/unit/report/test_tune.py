@@ -12,7 +12,7 @@ from sharpbeam import InputError, OutputError, Translator, tune
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.report import tune as tuning
 from sharpbeam.report.tune import undo_tuning
-from sharpbeam.storage.tuned import FILE
+from sharpbeam.storage.records import TUNED
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_every_layer_that_the_model_has_is_measured(model: Path) -> None:
     assert names == {f"{kind} {layer}" for kind in ("int8", "int16", "float32") for layer in ("exact", "scan")} | {
         "int8 preview"
     }
-    assert not (model / FILE).exists() and messages[-1].startswith("21 of 21: ")
+    assert not (model / TUNED).exists() and messages[-1].startswith("21 of 21: ")
     table = result.table()
     assert table.count("<- now") == 1 and table.count("<- best") == 1 and "x1.00" in table
 
@@ -63,13 +63,13 @@ def test_the_fastest_with_the_same_answers_is_written_and_undone(model: Path, mo
     loaded = Translator(model).loaded
     assert (loaded.machine.compute_type, loaded.fastest) == ("int16", "scan")
     assert "tune --undo" in result.table()
-    assert undo_tuning(model) and not undo_tuning(model) and not (model / FILE).exists()
+    assert undo_tuning(model) and not undo_tuning(model) and not (model / TUNED).exists()
 
 
 def test_the_present_choice_stays_if_others_are_slower_or_give_other_answers(model: Path, monkeypatch) -> None:
     timed(monkeypatch, {"int8 scan": 1.5, "int8 preview": 0.5}, {"int8 preview": "b"})
     result = tune(model, sentences=4, beam_size=5)  # of the sample sentences
-    assert result.best is result.present and not result.written and not (model / FILE).exists()
+    assert result.best is result.present and not result.written and not (model / TUNED).exists()
     assert "Kept: nothing is faster" in result.table()
 
 

@@ -18,14 +18,7 @@ from sharpbeam.storage.model_folder import (
     DIGEST,
     read_config,
     read_tensors,
-    save_model,
 )
-
-
-@pytest.fixture
-def folder(tmp_path, make_tensors):
-    save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
-    return tmp_path / "model"
 
 
 def resident(path):

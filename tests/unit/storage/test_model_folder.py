@@ -29,12 +29,6 @@ from sharpbeam.storage.model_folder import (
 from sharpbeam.storage.tensors import Int8Matrix
 
 
-@pytest.fixture
-def folder(tmp_path, make_tensors):
-    save_model(tmp_path / "model", TINY, make_tensors(TINY), {"source.spm": b"pieces"}, "# card\n")
-    return tmp_path / "model"
-
-
 def test_a_config_that_could_not_be_read_again_is_not_saved(tmp_path):
     config = TransformerConfig(
         source_vocab_size=9000, target_vocab_size=9000, hidden_dim=4, encoder_layers=1, decoder_layers=1,
