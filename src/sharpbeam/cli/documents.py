@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords
 
 OF_LINES = ("text", "jsonl", "pharaoh")
@@ -44,13 +43,11 @@ def run_document(
     model: str,
     source: Path,
     output: Path | None,
-    *,
-    format: str,
-    fields: str,
-    glossary: Path | None,
-    documents: Mapping[str, Any],
     options: DecodeKeywords,
     machine: MachineOptions,
+    *,
+    glossary: Path | None,
+    **how: Any,
 ) -> None:
     """Translate the document `source` into the file `output`, and say on stderr how many sentences may be wrong."""
     from sharpbeam.api.translator import Translator
@@ -62,12 +59,9 @@ def run_document(
     hint: Any = {name: dict(options).get(name) for name in ("source_language", "target_language") if name in options}
     options = cast(DecodeKeywords, {name: value for name, value in options.items() if name not in hint})
     terms = read_glossary(glossary, **hint) if glossary else None
-    names = [name for name in fields.split(",") if name]
-    chosen = DocumentOptions(**documents)
     translator = Translator(model, machine=machine, **options)
-    how: Any = {"format": format, "fields": names, "glossary": terms, "documents": chosen, **hint}
     with progress_bar("translating", None) as bar:
-        outcome = translate_document(translator, source, output, progress=bar, **how)
+        outcome = translate_document(translator, source, output, progress=bar, glossary=terms, **hint, **how)
     if outcome.flagged:
         first = outcome.flagged[0]
         count = f"{len(outcome.flagged)} of {len(outcome.sentences)} sentences"

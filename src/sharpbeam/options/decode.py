@@ -191,7 +191,7 @@ class DecodeOptions(Schema):
         for name, value in names.items():
             if name not in _groups():
                 raise unknown(name, type_hints(DecodeOptions).values())
-            check_value(type_hints(DecodeOptions)[_groups()[name]], name, value)
+            check_value(type_hints(DecodeOptions)[_groups()[name]], name, value, name)
 
     def by_name(self) -> dict[str, Any]:
         """The fields of all groups side by side, as in a record of a run."""

@@ -66,12 +66,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         group: Any = type(self)
-        hints = type_hints(group)
-        for name, field in fields_of(group).items():
-            value = getattr(self, name)
-            if value is not field.default:
-                value = checked(hints[name], value, self._named(name), field.metadata)
-                object.__setattr__(self, name, value)
+        for name in fields_of(group):
+            object.__setattr__(self, name, check_value(group, name, getattr(self, name), self._named(name)))
         self.check()
 
     def check(self) -> None:
@@ -85,10 +81,10 @@ class Schema:
         return f"{self.table}.{name}" if self.table else name
 
 
-def check_value(options_type: Any, name: str, value: Any) -> None:
-    """Raise OptionError where `value` is wrong for the field `name`, whatever the other fields are."""
-    if value is not fields_of(options_type)[name].default:
-        checked(type_hints(options_type)[name], value, name, fields_of(options_type)[name].metadata)
+def check_value(options_type: Any, name: str, value: Any, named: str) -> Any:
+    """`value` as the field `name` has it; raises OptionError where it is wrong whatever the other fields are."""
+    field = fields_of(options_type)[name]
+    return value if value is field.default else checked(type_hints(options_type)[name], value, named, field.metadata)
 
 
 def build(options_type: Callable[..., T], table: Mapping[str, Any], where: str) -> T:
@@ -117,19 +113,11 @@ def changed(options: S, names: Mapping[str, Any], where: str) -> S:
 def unknown(name: str, options_types: Collection[Any], where: str = "") -> OptionError:
     """The error for a `name` that none of `options_types` has as a field, with the name that was meant."""
     fields = {field_name: field for one in options_types for field_name, field in fields_of(one).items()}
-    if renamed := our_name(name, options_types):
-        return OptionError(f"{where}unknown option {name!r}; here it is called {renamed!r}.")
+    for ours, field in fields.items():
+        if name in field.metadata.get("other_names", ()):
+            return OptionError(f"{where}unknown option {name!r}; here it is called {ours!r}.")
     meant = nearest(name, fields) or f" Allowed are {', '.join(sorted(fields))}."
     return OptionError(f"{where}unknown option {name!r}.{meant}")
-
-
-def our_name(name: str, options_types: Iterable[Any]) -> str | None:
-    """The option that older versions or other programs call `name`; None if there is none."""
-    for one in options_types:
-        for ours, field in fields_of(one).items():
-            if name in field.metadata.get("other_names", ()):
-                return ours
-    return None
 
 
 @cache

@@ -138,10 +138,28 @@ class SearchOptions(Schema):
     def check(self) -> None:
         """Raise OptionError if the options of the search do not fit together."""
         if self.sampling:
-            self._check_sampling()
-        self._check_answers()
-        self._check_biases()
-        self._check_merging()
+            for name, field in fields_of(SearchOptions).items():
+                unchanged = name in _FOR_SAMPLING or getattr(self, name) == field.default
+                self.require(unchanged, name, f"left at {field.default!r} with sampling, which keeps no beam")
+        answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
+        most = MOST_ANSWERS if single else self.beam_size
+        allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"
+        self.require(answers <= most, "num_hypotheses", allowed)
+        least = (1 if single else answers) / self.beam_size
+        self.require(least <= self.patience, "patience", f"between {least:.4g} and 1000")
+        counts = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")
+        self.require(counts, "patience", "1.0 with early_stopping proven, which does not count")
+        lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
+        self.require(alternatives or not lowest, "min_alternative_expansion_prob", "0 unless return_alternatives is on")
+        chooses = self.beam_size > 1 or not self.coverage_penalty
+        self.require(chooses, "coverage_penalty", "0 with beam_size 1, which has no two hypotheses to choose from")
+        free = not self.prefix_bias_beta or (self.cube_pruning == "none" and not self.return_alternatives)
+        self.require(free, "prefix_bias_beta", "0 with cube_pruning or return_alternatives")
+        for name, default in (("merge_by", "word"), ("merge_threshold", 0.95)):
+            unchanged = self.cube_pruning != "none" or getattr(self, name) == default
+            self.require(unchanged, name, f"left at {default!r} unless cube_pruning is chosen too")
+        compares = self.merge_by != "word" or self.merge_threshold == 0.95
+        self.require(compares, "merge_threshold", "left at 0.95 with merge_by word, which does not use it")
         self.require(self.min_length <= self.max_length, "min_length", f"between 0 and max_length ({self.max_length})")
 
     @property
@@ -182,40 +200,6 @@ class SearchOptions(Schema):
         return dataclasses.replace(
             self, num_hypotheses=1, return_alternatives=False, min_alternative_expansion_prob=0.0
         )
-
-    def _check_answers(self) -> None:
-        """Raise OptionError if there cannot be so many answers."""
-        answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
-        most = MOST_ANSWERS if single else self.beam_size
-        allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"
-        self.require(answers <= most, "num_hypotheses", allowed)
-        least = (1 if single else answers) / self.beam_size
-        self.require(least <= self.patience, "patience", f"between {least:.4g} and 1000")
-        counts = self.patience == 1 or self.early_stopping not in ("proven", "exhaustive")
-        self.require(counts, "patience", "1.0 with early_stopping proven, which does not count")
-        lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
-        self.require(alternatives or not lowest, "min_alternative_expansion_prob", "0 unless return_alternatives is on")
-
-    def _check_biases(self) -> None:
-        """Raise OptionError for a coverage penalty or a bias that would have no effect."""
-        chooses = self.beam_size > 1 or not self.coverage_penalty
-        self.require(chooses, "coverage_penalty", "0 with beam_size 1, which has no two hypotheses to choose from")
-        free = not self.prefix_bias_beta or (self.cube_pruning == "none" and not self.return_alternatives)
-        self.require(free, "prefix_bias_beta", "0 with cube_pruning or return_alternatives")
-
-    def _check_merging(self) -> None:
-        """Raise OptionError for an option of cube pruning without it."""
-        for name, default in (("merge_by", "word"), ("merge_threshold", 0.95)):
-            unchanged = self.cube_pruning != "none" or getattr(self, name) == default
-            self.require(unchanged, name, f"left at {default!r} unless cube_pruning is chosen too")
-        compares = self.merge_by != "word" or self.merge_threshold == 0.95
-        self.require(compares, "merge_threshold", "left at 0.95 with merge_by word, which does not use it")
-
-    def _check_sampling(self) -> None:
-        """Raise OptionError for an option that sampling would ignore."""
-        for name, field in fields_of(SearchOptions).items():
-            unchanged = name in _FOR_SAMPLING or getattr(self, name) == field.default
-            self.require(unchanged, name, f"left at {field.default!r} with sampling, which keeps no beam")
 
 
 _FOR_SAMPLING = (

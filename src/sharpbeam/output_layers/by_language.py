@@ -5,47 +5,12 @@ A request goes to the layer of its languages, so that one batch may hold rows of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from sharpbeam import _core
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.native import AnyNativeLayer, NativeLayer, NativeRun
 from sharpbeam.types import Languages, Per, Request
-
-if TYPE_CHECKING:
-    from sharpbeam.output_layers.screen import Screen, Screens
-
-
-def for_screens(screens: Screens, build: Callable[[Screen], AnyNativeLayer]) -> AnyNativeLayer:
-    """The layer that `build` makes of the one screen for all; of several, the layer that chooses by language."""
-    if screens.per == "all":
-        return build(screens.by_scope[""])
-    return ByLanguage(screens.per, {scope: build(screen) for scope, screen in screens.by_scope.items()})
-
-
-def find_scope(per: Per, there: Collection[str], languages: Languages) -> str:
-    """The scope, one of those that are `there`, whose screen serves `languages`.
-
-    Where the source's language is not said, the only direction into the target is taken. Raises OptionError where there
-    is none, or more than one could be meant: no other screen was measured in these languages.
-    """
-    scope = languages.scope(per)
-    if scope in there:
-        return scope
-    if not languages.target:
-        raise OptionError(f"target_language is missing; the model has a screen for each of {', '.join(there)}.")
-    if per == "direction" and not languages.source:
-        into = [other for other in there if other.endswith(scope)]  # "-en"
-        if len(into) == 1:
-            return into[0]
-        if into:
-            raise OptionError(f"source_language is missing; the model has a screen for each of {', '.join(into)}.")
-    what = "target_language" if per == "target" else "direction"
-    raise OptionError(
-        f"{what} is {scope.removeprefix('-')!r}; the model has a screen for each of {', '.join(there)}. Choose another "
-        "output_layer, such as scan, or fit the screens again with text of this one too."
-    )
 
 
 class ByLanguage(NativeLayer[_core.LayerByLanguage]):
@@ -57,8 +22,26 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
         super().__init__(_core.LayerByLanguage(per, list(layers), [layer.native for layer in layers.values()]))
 
     def check_languages(self, languages: Languages) -> None:
-        """Raise OptionError as `find_scope` if no layer is for `languages`."""
-        find_scope(self._per, self.layers, languages)
+        """Raise OptionError unless one layer is for `languages`: no other was measured in these languages.
+
+        Where the source's language is not said, the only direction into the target is taken.
+        """
+        scope, names = languages.scope(self._per), ", ".join(self.layers)
+        if scope in self.layers:
+            return
+        if not languages.target:
+            raise OptionError(f"target_language is missing; the model has a screen for each of {names}.")
+        if self._per == "direction" and not languages.source:
+            into = [other for other in self.layers if other.endswith(scope)]  # "-en"
+            if len(into) == 1:
+                return
+            if into:
+                raise OptionError(f"source_language is missing; the model has a screen for each of {', '.join(into)}.")
+        what = "target_language" if self._per == "target" else "direction"
+        raise OptionError(
+            f"{what} is {scope.removeprefix('-')!r}; the model has a screen for each of {names}. Choose another "
+            "output_layer, such as scan, or fit the screens again with text of this one too."
+        )
 
     @property
     def fallback_counts(self) -> tuple[int, int] | None:
@@ -77,7 +60,7 @@ class _RunByLanguage(NativeRun):
         self._layer = layer
 
     def admit(self, requests: Sequence[Request]) -> None:
-        """Prepare for rows of `requests`; raises OptionError as `find_scope`."""
+        """Prepare for rows of `requests`; raises OptionError as `check_languages`."""
         for request in requests:
             self._layer.check_languages(request.languages)
         super().admit(requests)

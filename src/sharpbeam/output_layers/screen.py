@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sharpbeam import _core
 from sharpbeam.output_layers.artifact import Arrays, Artifact, Spec, Stored, check_fidelity
-from sharpbeam.output_layers.by_language import for_screens
+from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.native import AnyNativeLayer, AnyNativeRowLayer, NativeRowLayer
 from sharpbeam.output_layers.registry import LayerInputs
 from sharpbeam.types import Floats, Ids, Per
@@ -105,7 +105,8 @@ _UNBOUNDED = ("margin", "loosest")  # may be infinite, which JSON cannot say: nu
 
 
 def _read(stored: Stored) -> Screens:
-    per, each = screen_facts(stored.facts)
+    per: Per = stored.facts.get("per", "all")
+    each: Any = {"": dict(stored.facts)} if per == "all" else stored.facts.get("screens", {})
     if per != "all":
         sound = isinstance(each, dict) and each and all(isinstance(own, dict) for own in each.values())
         sound = sound and per in ("target", "direction")
@@ -116,12 +117,6 @@ def _read(stored: Stored) -> Screens:
     screens = {scope: _screen(stored, own, f"{scope}/" if scope else "") for scope, own in each.items()}
     fidelity = min(float((own.get("held_out") or {}).get("bound", 0.0)) for own in each.values())
     return Screens(per, screens, fidelity)
-
-
-def screen_facts(facts: Mapping[str, Any]) -> tuple[Per, dict[str, Any]]:
-    """The unit that there is a screen per, and the facts of each by its scope, from screen.json."""
-    per = facts.get("per", "all")
-    return per, {"": dict(facts)} if per == "all" else facts.get("screens", {})
 
 
 def _screen(stored: Stored, facts: Mapping[str, Any], prefix: str) -> Screen:
@@ -288,4 +283,5 @@ def build_layer(inputs: LayerInputs) -> AnyNativeLayer:
         scan = None if screen.fallback is None else cast("AnyNativeRowLayer", inputs.layer("scan"))
         return ScreenLayer.build(inputs.weight, inputs.bias, screen, scan, inputs.isa)
 
-    return for_screens(screens, build)
+    layers = {scope: build(screen) for scope, screen in screens.by_scope.items()}
+    return layers[""] if screens.per == "all" else ByLanguage(screens.per, layers)

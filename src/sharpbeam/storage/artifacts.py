@@ -93,11 +93,10 @@ class FolderArtifacts:
         """Whether there is a sound one; the user is warned of one that is not, once."""
         kind = find_artifact(name)
         if name not in self._faults:
-            self._faults[name] = "absent"
-            if kind_files(self.folder, kind) and not (kind.made_for != (OUTPUT,) and self._vocabularies is None):
-                self._faults[name] = self.fault(name)
-                if self._faults[name]:
-                    logging.getLogger("sharpbeam").warning("Not used: %s", self._faults[name])
+            usable = kind.made_for == (OUTPUT,) or self._vocabularies is not None
+            self._faults[name] = self.fault(name) if usable and kind_files(self.folder, kind) else "absent"
+            if self._faults[name] not in ("", "absent"):
+                logging.getLogger("sharpbeam").warning("Not used: %s", self._faults[name])
         return not self._faults[name]
 
     def fault(self, name: str) -> str:

@@ -129,7 +129,8 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     name, folder = str(folder), Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _new_folder(folder)
+        temporary = _temporary(folder)
+        temporary.mkdir(mode=0o700)
     except OSError as error:
         raise OSError(error.errno, f"no folder can be made there ({error.strerror})", name) from error
     descriptor = lock(temporary)  # tells other runs that clean up that this folder is in use
@@ -154,20 +155,13 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}{_MARK}{secrets.token_hex(_RANDOM)}")
 
 
-def _new_folder(folder: Path) -> Path:
-    """A new folder next to `folder`."""
-    temporary = _temporary(folder)
-    temporary.mkdir(mode=0o700)
-    return temporary
-
-
 def _put(temporary: Path, folder: Path) -> None:
     """Rename `temporary` to `folder`; an old `folder` is at `temporary` afterwards, or gone."""
     if not folder.exists():
         os.replace(temporary, folder)
     elif not _exchange(temporary, folder):  # an old kernel or file system: for a moment there is no folder
-        old = _new_folder(folder)
-        os.replace(folder, old / "model")
+        old = _temporary(folder)
+        os.replace(folder, old)
         os.replace(temporary, folder)
         shutil.rmtree(old)
 

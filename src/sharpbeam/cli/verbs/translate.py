@@ -65,8 +65,9 @@ def translate(
     document = document_of(inputs, format_, True if text.get("field") else lines)
     if document is not None:
         _refuse(text, "lines, and this is a document")
-        own: dict[str, Any] = {"format": format_, "fields": fields, "glossary": glossary, "documents": documents}
-        run_document(model, document, output, **own, options=options, machine=machine)
+        own: Any = {"format": format_, "glossary": glossary, "documents": DocumentOptions(**documents)}
+        own["fields"] = [name for name in fields.split(",") if name]
+        run_document(model, document, output, options, machine, **own)
         return
     chosen = {"no_" * (value is False) + name: True for name, value in documents.items()}
     _refuse({"fields": fields} | chosen, "documents, and these are lines")
