@@ -154,7 +154,7 @@ def test_a_flag_is_not_the_value_of_another(call: Run) -> None:
 def test_old_verbs_name_their_successor(call: Run) -> None:
     for verb, successor in REPLACED.items():
         if verb not in VERBS:
-            call(verb, "de-en").refused(2, f"No such command '{verb}'; write: sharpbeam {successor}.")
+            call(verb, "de-en").refused(2, f"'{verb}'; write: {successor}.")
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,15 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import Schema, fields_of, option, type_hints
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-REPLACED = {  # verbs of older versions: what to write now
-    "translate-document": "translate MODEL DOCUMENT --output FILE",
-    "fit-preview": "fit preview MODEL",
-    "fit-screen": "fit screen MODEL",
-    "fit-shortlist": "fit shortlist MODEL",
-    "fit-net": "fit shortlist MODEL --text FILE --fidelity 0.999",
-    "report": "tune MODEL --text FILE",
-    "compare": "tune MODEL --text FILE",
+REPLACED = {  # verbs and flags of older versions: what to write now
+    "translate-document": "sharpbeam translate MODEL DOCUMENT --output FILE",
+    "fit-preview": "sharpbeam fit preview MODEL",
+    "fit-screen": "sharpbeam fit screen MODEL",
+    "fit-shortlist": "sharpbeam fit shortlist MODEL",
+    "fit-net": "sharpbeam fit shortlist MODEL --text FILE --fidelity 0.999",
+    "report": "sharpbeam tune MODEL --text FILE",
+    "compare": "sharpbeam tune MODEL --text FILE",
+    **dict.fromkeys(("--install-completion", "--show-completion"), "complete -o default -C sharpbeam sharpbeam"),
 }
 
 
@@ -135,7 +136,7 @@ class VerbGroup:
         name, *rest = words
         if name not in self.names:
             known = [*self.names, *(spelling for one in self.flags for spelling in one.spellings)]
-            advice = f"; write: sharpbeam {REPLACED[name]}" if name in REPLACED else f".{nearest(name, known)}"
+            advice = f"; write: {REPLACED[name]}" if name in REPLACED else f".{nearest(name, known)}"
             raise wrong_use(f"No such {'option' if name.startswith('-') else 'command'} {name!r}{advice}", path)
         self.find(name).run(f"{path} {name}", rest)
 
