@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sharpbeam.contract.words import piece_ranges
+from sharpbeam.contract.words import SPACE, piece_ranges
 from sharpbeam.decoding.results import Answer, Translation
 
 _WIDE = re.compile(r"[⺀-鿿豈-﫿＀-￯]")  # scripts without spaces
-_BEGIN = "▁"  # of a piece after a space
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def _groups(tokens: Sequence[str], text: str, changes: Sequence[Change]) -> list
             at += 1
         first = min([change.start, *(ranges[index][0] for index in own)])
         last = max([change.end, *(ranges[index][1] for index in own)])
-        spaced = _BEGIN if first == 0 or text[first - 1 : first].isspace() or not own else ""
+        spaced = SPACE if first == 0 or text[first - 1 : first].isspace() or not own else ""
         piece = text[first : change.start] + change.text + text[change.end : last]
         groups.append((own, spaced + piece.strip()))
     return [*groups, *(([index], tokens[index]) for index in range(at, len(tokens)))]

@@ -66,8 +66,6 @@ def aligned_words(source: str, translation: Translation) -> tuple[list[Word], li
     rows = dict(zip(attention.target, attention.weights, strict=True))
     columns = [column for column, (start, _) in enumerate(attention.source) if source[start].isalnum()]
     numbers = {column: number for number, column in enumerate(columns)}
-    aligned = []
-    for word in own:
-        best = int(rows[word.start, word.end].argmax()) if columns else -1
-        aligned.append(replace(word, sources=(numbers[best],) if best in numbers else ()))
+    best = [int(rows[word.start, word.end].argmax()) if columns else -1 for word in own]
+    aligned = [replace(one, sources=(numbers[at],) if at in numbers else ()) for one, at in zip(own, best, strict=True)]
     return aligned, [attention.source[column] for column in columns]

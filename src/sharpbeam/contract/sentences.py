@@ -65,7 +65,7 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     if not kept(text, without.text, spans):
         flags["span"] = None
     answer = replace(answer, source=text, hypotheses=answers, sentence_flags=tuple(flags))
-    return bare(answer, contract) if case else answer
+    return answer if contract.changes.get("return_attention") else bare(answer, contract)
 
 
 def bare(translation: Translation, contract: Contract) -> Translation:

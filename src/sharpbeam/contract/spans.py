@@ -1,12 +1,10 @@
 # ruff: noqa: RUF001 (signs of many scripts)
 """Sentences with protected spans: each is in the answer byte for byte, exactly as often as in the source.
 
-A sentence is decoded twice: with stand-ins that models copy, which shows where the spans belong, and without the spans.
-The first answer is taken where the model is surer of it, as it is where a span is a part of the sentence ("Visit
-https://x.y for details."). Otherwise the spans go to their places in the second one, which a footnote mark or an
-address in brackets has not disturbed, with short words that govern them ("on x.com"). Spans whose stand-ins are not
-copied once each are placed by attention. Whatever a decoder writes, the answer has each span as often as the source:
-the last step appends and removes.
+A sentence is decoded with stand-ins that models copy, which shows where the spans belong, and without the spans. The
+first answer is taken where the model is surer of it, as of "Visit https://x.y for details.". Otherwise the spans go to
+their places in the second one, with short words that govern them ("on x.com"), or by attention where the two answers
+differ or stand-ins are not copied once each. The last step appends and removes what a decoder has lost or repeated.
 """
 
 from __future__ import annotations
@@ -35,6 +33,8 @@ MOST_GOVERNING = 2  # words before a span that go with it, as "in the" does
 LONG = 6  # letters of words that are none of these
 Where = Callable[[int], tuple[int, str]]  # the place of a span, and the words that are written before it
 _ARTICLE = "the|an?|his|her|its|my|our|your|this|that|um|uma|os?|der|die|das|el|las?|los?|les?|il"
+_AFTER_ARTICLE = re.compile(rf"(?<!\w)(?:{_ARTICLE})\s\Z", re.I)
+_BEFORE_NOUN = re.compile(rf"\s(?:{_ARTICLE})(?=\s\w)")
 _GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE})\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word that is no article
 MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
@@ -56,25 +56,24 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     if len(spans) > MANY:
         (masked,) = yield [Job(masked_text, {**changes, "return_attention": False})]  # of thousands of tags
         return _filled(text, masked, spans, names, None)
-    alone = not any(map(str.isalpha, bare_text))
     scores = {"return_scores": True, **changes}
-    masked, *others = yield [Job(masked_text, scores), *([] if alone else [Job(bare_text, scores)])]
+    bare = [Job(bare_text, scores | ({"return_attention": True} if attends else {}))]
+    bare = bare if any(map(str.isalpha, bare_text)) else []
+    masked, *others = yield [Job(masked_text, scores), *bare]
     if not _copied(masked.text, names):
         again = _names(text, STAND_INS[1], len(spans))
-        attention = {"return_attention": True} if attends else {}
-        jobs = [Job(_written(text, spans, again)[0], scores), Job(bare_text, scores | attention)]
-        other, *others = yield jobs[: 1 if alone else 2]
+        (other,) = yield [Job(_written(text, spans, again)[0], scores)]
         if _copied(other.text, again):
             masked, names = other, again
     with_names = _filled(text, masked, spans, names, None)
     guide = masked.text if _copied(masked.text, names) else None
-    unplaced = guide is None and not (attends and others)  # nothing says where they belong
-    flags: tuple[Flag, ...] | None = ("span",) if unplaced else None
+    flags: tuple[Flag, ...] | None = None if guide is not None or (attends and others) else ("span",)  # in no place
     if not others:
         return replace(with_names, sentence_flags=flags)
     without = _filled(text, others[0], spans, names, guide)
     surer = len(bare_text.split()) < FEW_WORDS or any(any(_glued(text, span)) for span in spans)
-    surer = surer or _sureness(masked) > _sureness(others[0]) + SURER
+    sure, plain = (sum(one.token_scores) / max(1, len(one.token_scores)) for one in (masked, others[0]))
+    surer = surer or sure > plain + SURER
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
     best = second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
     return replace(best, sentence_flags=flags)
@@ -125,12 +124,6 @@ def _places(text: str, name: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(rf"{before}(?:{name})+(?!\d)", text)] if name else []
 
 
-def _sureness(translation: Translation) -> float:
-    """The mean log probability of the tokens of the best answer."""
-    answer = translation.hypotheses[0]
-    return (answer.log_prob or 0.0) / max(1, len(answer.token_scores))
-
-
 def _written(text: str, spans: Sequence[Span], names: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """The text with a name, or nothing, in the place of each span, and the ranges of these names."""
     written, at = "", 0
@@ -164,7 +157,7 @@ def _filled(
     def filled(answer: Answer) -> Answer:
         where: Where = _attended(translation, answer, places)
         if guide is not None and bare:
-            where = _guided(guide, answer.text, names)
+            where = _guided(guide, answer.text, names, where)
         changes = []
         for number, (name, span) in enumerate(zip(masked, spans, strict=True)):
             if spots := _places(answer.text, name):
@@ -190,6 +183,8 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     """A span after the word that `place` is in or at the end of, with a space where the source has one."""
     while 0 < place < len(text) and not (text[place].isspace() or text[place] in _SIGNS or spaceless(text[place])):
         place += 1
+    article = _AFTER_ARTICLE.search(source[: span.start]) and _BEFORE_NOUN.match(text, place)
+    place = article.end() if article else place  # which attends to the noun
     left, right = _glued(source, span)
     space, end = "" if left or not place else " ", place
     if right and text[place : place + 1].isspace():
@@ -197,23 +192,31 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     return Change(place, end, space + span.text + ("" if place or right else " "))
 
 
-def _guided(guide: str, text: str, names: Sequence[str]) -> Where:
-    """Places in a text of what has names in `guide`, a similar one, and short words before them that the text lacks."""
+def _guided(guide: str, text: str, names: Sequence[str], other: Where) -> Where:
+    """Places in a text of what has names in `guide`, a similar one, and short words before them that the text lacks.
+
+    Those between words of which the text has neither, or has others between them, are left to `other`.
+    """
     spots = [_places(guide, name)[0] for name in names]
     left = [word for word in words(guide) if not any(start < word[1] and word[0] < end for start, end in spots)]
     right = words(text)
     ours, theirs = ([whole[start:end] for start, end in own] for whole, own in ((guide, left), (text, right)))
-    codes = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    same = {-1: -1} | {a + at: b + at for a, b, size in blocks for at in range(size)} | {len(ours): len(theirs)}
 
     def place(number: int) -> tuple[int, str]:
         word = sum(end <= spots[number][0] for _, end in left)
-        own = (code for code in codes if code[1] < word <= code[2])
-        kind, first, last, begin, end = next(own, ("equal", 0, 1, 0, 1))
-        before = begin + round((word - first) / (last - first) * (end - begin))
-        lacking = ours[first:word] if kind == "delete" else []
-        for twice in (code[2] - word for code in codes if code[:2] == ("delete", word)):  # "of X1 of", which is "of"
-            if ours[word - twice : word] == ours[word : word + twice] and ours[word].isalpha():
-                before, lacking = before - twice, ours[word - twice : word]
+        last = max(at for at in same if at < word)
+        before, after = same[last] + 1, same.get(word)
+        lacking = ours[last + 1 : word]
+        own, following = ours[max(0, word - 1) : word], ours[word : word + 1]
+        if last + 1 == word and own == following != theirs[before : before + 1] and "".join(own).isalpha():
+            before, lacking = before - 1, own  # "of X1 of", which is "of"
+        elif before != after:
+            anchor = own if after is None else following
+            if (last + 1 == word) != (after is None) or (anchor and not anchor[0].isalnum()):
+                return other(number)
+            before, lacking = (before if after is None else after), []
         short = len(lacking) <= MOST_GOVERNING and all(len(each) < LONG and each.islower() for each in lacking)
         return right[before - 1][1] if before else 0, "".join(f" {each}" for each in lacking if short)
 

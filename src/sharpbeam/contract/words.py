@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sharpbeam.decoding.results import Translation
 from sharpbeam.text.repetition import WORD
 
-_SPACE = "▁"  # begins a piece after a space, in SentencePiece
+SPACE = "▁"  # begins a piece after a space, in SentencePiece
 _NEAR = 12  # characters to look ahead where a piece is not what the text has
 Weights = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def piece_ranges(pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
     ranges, at = [], 0
     lowered = text.lower() if len(text.lower()) == len(text) else text
     for piece in pieces:
-        form = piece.replace(_SPACE, " ").strip()
+        form = piece.replace(SPACE, " ").strip()
         form = form.lower() if lowered is not text else form
         while at < len(text) and text[at].isspace():
             at += 1

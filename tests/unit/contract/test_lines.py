@@ -137,7 +137,7 @@ def test_a_protected_word_may_be_there_again() -> None:
 
 def test_a_span_is_a_token_with_its_attention() -> None:
     for source, column in (("Open https://x.y now.", 1), ("Then go to https://x.y now.", 5)):
-        result = run(line_steps(source, Contract()), translate)
+        result = run(line_steps(source, Contract(attention=True)), translate)
         at = result.tokens.index("▁https://x.y")
         assert result.attention is not None
         assert result.attention[at].index(1.0) == column  # of the source, or of none
@@ -162,7 +162,7 @@ def test_texts_inside_of_messages_are_translated() -> None:
 
 
 def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> None:
-    result = run(line_steps("One two. Three.", Contract(penalty=1.0)), translate)
+    result = run(line_steps("One two. Three.", Contract(penalty=1.0, attention=True)), translate)
     assert result.tokens == ("▁Onex", "▁twox.", "▁Threex.")
     assert result.token_scores == pytest.approx((-0.1, -0.2, -0.1, -0.1))
     assert len(result.attention) == 4  # type: ignore[arg-type]
@@ -244,6 +244,7 @@ def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
         ("Ele ao andar de X1 de mais", "Ele ao andar x.com mais para o oeste"),
         ("X1 anda", "x.com Ele ao andar mais para o oeste"),
         ("Ele ao X1, andar mais para o oeste", "Ele ao x.com andar mais para o oeste"),
+        ("Um homem foi X1 embora", "Ele ao andar x.com mais para o oeste"),  # by attention: words are in the same order
     ],
 )
 def test_a_span_is_where_the_other_answer_has_its_stand_in(masked: str, out: str) -> None:
@@ -251,6 +252,13 @@ def test_a_span_is_where_the_other_answer_has_its_stand_in(masked: str, out: str
         return answer(source, masked if "X1" in source else "Ele ao andar mais para o oeste")
 
     assert line("He walked the x.com further west", decode) == out
+
+
+def test_a_span_after_an_article_is_after_one() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, "wer ist denn X1 das" if "X1" in source else "dies ist die Frau", [0, 1, 3, 3])
+
+    assert line("this is the x.com woman", decode) == "dies ist die x.com Frau"
 
 
 def test_a_place_after_a_word_that_is_there_twice_is_before_it() -> None:
