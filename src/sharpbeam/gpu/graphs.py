@@ -36,8 +36,7 @@ class RowGraph:
 
     def __init__(self, run: Callable[[Tensor], Tensor], inputs: Tensor) -> None:
         """Capture `run` on `inputs`, which stay at their place."""
-        self.inputs = inputs
-        """Input of the next replay; written by the caller."""
+        self.inputs = inputs  # of the next replay; written by the caller
         self._result, self._replay = capture(lambda: run(inputs))
 
     def replay(self) -> Tensor:

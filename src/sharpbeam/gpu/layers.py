@@ -34,8 +34,7 @@ class DeviceLayer(RowLayer):
         self._weight = torch.from_numpy(np.array(weight)).to(device, dtype)
         self._bias = torch.from_numpy(np.array(bias)).to(device)
         self._normalize = True
-        self.graphs = device.type == "cuda"
-        """Whether answers are captured as CUDA graphs."""
+        self.graphs = device.type == "cuda"  # whether answers are captured
         self._start()
 
     def _start(self) -> None:
@@ -127,9 +126,8 @@ class UnionLayer(DeviceLayer):
         A row's cluster is the one with the largest C h - |C|^2 / 2, so the nearest; the lowest on ties.
         """
         cluster = self._operations.best_tokens(hidden, self._centroid, self._centroid_bias, 1).token[:, 0]
-        union: IndexList = self._operations.union_of_sets(
-            cluster, self._token, self._begin, self._largest, self.vocab_size
-        )
+        sets = self._token, self._begin, self._largest, self.vocab_size
+        union: IndexList = self._operations.union_of_sets(cluster, *sets)
         return union
 
     def _log_prob(self, hidden: Tensor, token: Tensor) -> Tensor:

@@ -51,11 +51,9 @@ class DeviceModel:
         weight = tensors[architecture.embedding if config.tied_output else "output_weight"]
         self._output = (weight, tensors["output_bias"])
         self.vectors = Vectors(device, self.dtype, config.hidden_dim)
-        self.exact = DeviceLayer(*self._output, self.vectors, device, self.dtype)
-        """The output layer of all tokens."""
+        self.exact = DeviceLayer(*self._output, self.vectors, device, self.dtype)  # of all tokens
         self.stepper = TransformerStep(self.module, device, self.dtype)
-        self.graphs = device.type == "cuda" and self.stepper.graphs
-        """Whether steps are captured as CUDA graphs."""
+        self.graphs = device.type == "cuda" and self.stepper.graphs  # whether steps are captured
         self._idle: list[_Pools] = []
 
     def output(self) -> tuple[Floats, Floats]:

@@ -22,8 +22,7 @@ class Cells:
     """
 
     def __init__(self, size: int) -> None:
-        self.length = np.zeros(size, np.int32)
-        """[cells] tokens up to each cell."""
+        self.length = np.zeros(size, np.int32)  # tokens up to each cell
         self._parent = np.full(size, NONE, np.int32)
         self._users = np.zeros(size, np.int32)  # cells after it, and 1 while its state is kept
         self._kept = np.zeros(size, np.bool_)
@@ -95,10 +94,8 @@ class _Pool:
     """Values of cells, and which cells make up each line."""
 
     def __init__(self, layers: int, width: int, lines: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.values = torch.zeros((layers, FIRST, width), dtype=dtype, device=device)
-        """[layers, cells, width]"""
-        self.table = torch.zeros((lines, POSITIONS), dtype=torch.int32, device=device)
-        """[lines, positions] int32"""
+        self.values = torch.zeros((layers, FIRST, width), dtype=dtype, device=device)  # [layers, cells, width]
+        self.table = torch.zeros((lines, POSITIONS), dtype=torch.int32, device=device)  # [lines, positions]
 
     def _widen(self, longest: int) -> bool:
         """Have lines of `longest` cells; returns whether the table is a new one."""
@@ -133,8 +130,7 @@ class SourcePool(_Pool):
     def __init__(self, layers: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(layers, width, 8, device, dtype)
         self.length = np.ones(8, np.int32)  # positions of each request's source, by line of the table
-        self.line: dict[int, int] = {}
-        """The line of each request by its index; line 0 is for rows that only fill a batch up."""
+        self.line: dict[int, int] = {}  # of each request by its index; line 0 is for rows that only fill a batch up
         self._cells: dict[int, list[int]] = {}
         self._free, self._free_lines = list(range(FIRST - 1, 0, -1)), list(range(7, 0, -1))
 

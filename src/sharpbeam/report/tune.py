@@ -118,7 +118,8 @@ def tune(
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]
     translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
-    present = _present(folder, threads, beam)
+    loaded = Translator(folder, threads=threads, compute_type="auto").loaded
+    present = loaded.machine.compute_type, loaded.layer_name(loaded.options.changed(beam_size=beam))  # without flags
     names, skipped = _choices(translators["int8"], present)
     times: dict[tuple[ComputeType, str], list[float]] = {name: [] for name in names}
     agreement = dict[tuple[ComputeType, str], float]()
@@ -136,13 +137,6 @@ def tune(
         evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}
         save_tuned(folder, best.compute_type, best.output_layer, evidence)
     return Tuning(folder, tuple(choices.values()), now, best, beam, len(lines), written, skipped)
-
-
-def _present(folder: Path, threads: int, beam_size: int) -> tuple[ComputeType, str]:
-    """The number type and output layer that are used without flags."""
-    loaded = Translator(folder, threads=threads, compute_type="auto").loaded
-    kind: ComputeType = loaded.machine.compute_type
-    return kind, loaded.layer_name(loaded.options.changed(beam_size=beam_size))
 
 
 def _choices(
