@@ -56,7 +56,13 @@ def fit_head(
     require(options is None or isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
     options = changed(options or ScreenOptions(), keywords, "fit_head")
     options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))
-    home = new_folder(folder)
+    if not str(folder):
+        raise OutputError("folder is empty; give the name of a folder to write the head to.")
+    home = Path(folder)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
@@ -73,17 +79,6 @@ def fit_head(
     artifacts.save("preview", preview, {})
     artifacts.save("screen", Screens("all", {"": fitted.screen}), facts_of(fitted, options))
     return fitted
-
-
-def new_folder(folder: str | Path) -> Path:
-    """The folder to write into, made if there is none; raises OutputError if that cannot be."""
-    if not str(folder):
-        raise OutputError("folder is empty; give the name of a folder to write the head to.")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror}; give another folder.") from error
-    return Path(folder)
 
 
 def _texts(text: ArrayLike | None, count: int) -> NDArray[np.int32]:

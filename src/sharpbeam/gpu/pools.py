@@ -25,7 +25,7 @@ class Cells:
         self.length = np.zeros(size, np.int32)  # tokens up to each cell
         self._parent = np.full(size, NONE, np.int32)
         self._users = np.zeros(size, np.int32)  # cells after it, and 1 while its state is kept
-        self._kept = np.zeros(size, np.bool_)
+        self._live = np.zeros(size, np.bool_)
         self._free: list[int] = list(range(size - 1, 0, -1))
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Cells:
         self._free += range(size - 1, len(self) - 1, -1)
         self.length, self._users = np.pad(self.length, (0, more)), np.pad(self._users, (0, more))
         self._parent = np.pad(self._parent, (0, more), constant_values=NONE)
-        self._kept = np.pad(self._kept, (0, more))
+        self._live = np.pad(self._live, (0, more))
 
     def begin(self, count: int) -> Ids:
         """Cells of `count` states without tokens."""
@@ -59,10 +59,10 @@ class Cells:
     def retain(self, state: Ids) -> None:
         """Keep the named states, and free the cells that no kept one needs."""
         self.check(state)
-        dropped = self._kept.copy()
+        dropped = self._live.copy()
         dropped[state] = False
         ends = np.flatnonzero(dropped).astype(np.int32)
-        self._kept[ends] = False
+        self._live[ends] = False
         self._users[ends] -= 1
         ends = ends[self._users[ends] == 0]
         while len(ends):
@@ -75,7 +75,7 @@ class Cells:
     def check(self, state: Ids) -> None:
         """Raise ValueError unless every handle is of a state that is kept."""
         valid: NDArray[np.bool_] = (state > 0) & (state < len(self))
-        valid[valid] = self._kept[state[valid]]
+        valid[valid] = self._live[state[valid]]
         if not valid.all():
             i = int(np.argmin(valid))
             raise ValueError(f"state {i} is {state[i]}; it must be a handle from admit or step that retain has kept.")
@@ -86,7 +86,7 @@ class Cells:
 
     def _take(self, count: int) -> Ids:
         cells = np.array([self._free.pop() for _ in range(count)], np.int32)
-        self._users[cells], self._kept[cells] = 1, True
+        self._users[cells], self._live[cells] = 1, True
         return cells
 
 

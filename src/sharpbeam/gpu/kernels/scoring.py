@@ -48,14 +48,14 @@ def token_of(key):
 
 
 @triton.jit
-def best_of(kept, fresh, k: tl.constexpr, width: tl.constexpr):
-    """The k best keys [rows, width] of those `kept` [rows, width] and `fresh` [rows, n], best first."""
+def best_of(leading, fresh, k: tl.constexpr, width: tl.constexpr):
+    """The k best keys [rows, width] of those `leading` [rows, width] and `fresh` [rows, n], best first."""
     column = tl.arange(0, width)[None, :]
-    best = tl.full(kept.shape, LEAST, tl.int64)
+    best = tl.full(leading.shape, LEAST, tl.int64)
     for place in range(k):
-        top = tl.maximum(tl.max(kept, axis=1), tl.max(fresh, axis=1))
+        top = tl.maximum(tl.max(leading, axis=1), tl.max(fresh, axis=1))
         best = tl.where(column == place, top[:, None], best)
-        kept = tl.where(kept == top[:, None], LEAST, kept)
+        leading = tl.where(leading == top[:, None], LEAST, leading)
         fresh = tl.where(fresh == top[:, None], LEAST, fresh)
     return best
 
@@ -116,7 +116,7 @@ def logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, we
 @triton.jit
 def take_tile(
     hidden, weight, bias, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride,
-    kept, highest, total, k: tl.constexpr, width: tl.constexpr, block_d: tl.constexpr,
+    leading, highest, total, k: tl.constexpr, width: tl.constexpr, block_d: tl.constexpr,
 ):  # fmt: skip
     """The k best keys and the running log-sum-exp of rows, with the lines of a tile of `weight` added."""
     logit = logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride, block_d)
@@ -124,10 +124,10 @@ def take_tile(
     logit = tl.where(line_ok[None, :], logit, MINUS_INFINITY)
     highest, total = add_mass(highest, total, logit)
     key = tl.where(line_ok[None, :], key_of(logit, line[None, :]), LEAST)
-    worst = tl.min(tl.where(tl.arange(0, width)[None, :] < k, kept, -LEAST), axis=1)
+    worst = tl.min(tl.where(tl.arange(0, width)[None, :] < k, leading, -LEAST), axis=1)
     if tl.max((tl.max(key, axis=1) > worst).to(tl.int32), axis=0) > 0:  # else no row has a new candidate
-        kept = best_of(kept, key, k, width)
-    return kept, highest, total
+        leading = best_of(leading, key, k, width)
+    return leading, highest, total
 
 
 @triton.jit
@@ -147,7 +147,7 @@ def product_kernel(
     row_ok = row < rows
     if has_tokens:
         tokens = tl.load(token_count)
-    kept = tl.full((block_r, width), LEAST, tl.int64)
+    leading = tl.full((block_r, width), LEAST, tl.int64)
     highest = tl.full((block_r,), LOWEST, tl.float32)
     total = tl.zeros((block_r,), tl.float32)
     for tile in range(split, tl.cdiv(tokens, block_v), splits):
@@ -155,14 +155,14 @@ def product_kernel(
         line_ok = line < tokens
         if has_tokens:
             line = tl.load(token_list + line, mask=line_ok, other=0)
-        kept, highest, total = take_tile(
+        leading, highest, total = take_tile(
             hidden, weight, bias, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride,
-            kept, highest, total, k, width, block_d,
+            leading, highest, total, k, width, block_d,
         )  # fmt: skip
     at = row * splits + split
     tl.store(peaks + at, highest, mask=row_ok)
     tl.store(totals + at, total, mask=row_ok)
-    tl.store(keys + at[:, None] * width + tl.arange(0, width)[None, :], kept, mask=row_ok[:, None])
+    tl.store(keys + at[:, None] * width + tl.arange(0, width)[None, :], leading, mask=row_ok[:, None])
 
 
 @dataclass(frozen=True)
