@@ -10,6 +10,7 @@ import pytest
 from server.conftest import Live, expected
 
 from sharpbeam import Translator
+from sharpbeam.documents import translate_text
 
 for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "httpx", "sharpbeam._core"):
     pytest.importorskip(_package, reason="needs the extra sharpbeam[server], httpx and the native core")
@@ -42,6 +43,17 @@ def test_lines_and_what_is_no_language_are_kept(live: Live, sentences: list[str]
     assert live.translate(text).json()["translatedText"] == f"  {one}\r\n\n\t{two} \n--- 😀\n"
     assert live.translate("").json()["translatedText"] == ""
     assert live.translate(["😀", ""]).json()["translatedText"] == ["😀", ""]
+
+
+def test_titles_and_capitals_are_the_librarys_answers(live: Live, library: Translator, sentences: list[str]) -> None:
+    texts = [change(text) for text in sentences[:10] for change in (str.upper, str.title)]
+    texts += [text + " - " * 500 for text in texts[:2]]  # in a worker
+    how: Any = {"source_language": "xx", "target_language": "yy", "max_length": 40}
+    reference = [translate_text(library, text, **how).content for text in texts]
+    assert live.translate(texts).json() == {"translatedText": reference}
+    alternatives = live.translate(texts[0], alternatives=2).json()["alternatives"]
+    assert len(alternatives) == 2
+    assert texts[0] not in alternatives
 
 
 def test_alternatives_are_those_of_the_beam(live: Live, library: Translator, sentences: list[str]) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import log
 from typing import Any
 
+from sharpbeam.contract.names import named_steps
 from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
-from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper, with_names
+from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
 from sharpbeam.text.numbers import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept
 from sharpbeam.text.vocabulary import Vocabulary
@@ -47,14 +49,15 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     """The translation of a sentence."""
     hidden = blanked(text, spans)
     case = case_of(text, hidden, contract.language, contract.rarity)
-    spelled = case.text if case else text
     changes = dict(contract.changes)
     if case and case.name == "words" and contract.attends:
         changes["return_attention"] = True
-    answer = yield from _number_steps(spelled, spans, contract, changes)
+    decode = partial(_number_steps, spans=spans, contract=contract)
     if case and case.name != "words":
-        again = with_names(spelled, blanked(spelled, spans), answer.text, contract.rarity)
-        answer = answer if again == spelled else (yield from _number_steps(again, spans, contract, changes))
+        language = language_of(hidden, contract.language)
+        answer = yield from named_steps(case, language, contract.rarity, contract.attends, changes, decode)
+    else:
+        answer = yield from decode(case.text if case else text, changes)
     answers = answer.hypotheses
     if case:
         fixed = [span.text for span in spans]
@@ -76,7 +79,9 @@ def bare(translation: Translation, contract: Contract) -> Translation:
     return replace(translation, hypotheses=answers, source_tokens=())
 
 
-def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes: dict[str, Any]) -> Steps[Translation]:
+def _number_steps(
+    text: str, changes: Mapping[str, Any], spans: Sequence[Span], contract: Contract
+) -> Steps[Translation]:
     """The translation of a sentence, decoded again where it lacks a number."""
     answer = yield from span_steps(text, spans, contract.attends, changes)
     hidden = blanked(text, spans)
@@ -84,7 +89,7 @@ def _number_steps(text: str, spans: Sequence[Span], contract: Contract, changes:
     if not lost:
         return answer
     if not spans:
-        (again,) = yield [Job(text, AGAIN | changes)]
+        (again,) = yield [Job(text, {**AGAIN, **changes})]
         sound = (each for each in again.hypotheses if not lost_numbers(hidden, each.text))
         if better := next(sound, None):
             return replace(again, hypotheses=(better, *answer.hypotheses[1:]))
@@ -107,7 +112,7 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
 
         return replace(answer, text=outside(answer.text, fixed, in_title))
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
-    capitals = {index for index, word in enumerate(attention.source) if word in case.capitals}
+    capitals = {index for index, word in enumerate(attention.source) if word in case.words}
     text = answer.text
     for row, (start, end) in reversed(list(zip(attention.weights, attention.target, strict=True))):
         if row.size and int(row.argmax()) in capitals:

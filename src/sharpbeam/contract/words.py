@@ -30,11 +30,6 @@ def words(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in WORD.finditer(text)]
 
 
-def count_words(text: str) -> int:
-    """The number of words and signs of `text`."""
-    return sum(1 for _ in WORD.finditer(text))
-
-
 def word_attention(source: str, target: str, translation: Translation) -> WordAttention:
     """Attention between words; where the translation has none, words are taken to be in the same order.
 

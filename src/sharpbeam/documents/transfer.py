@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.contract.answers import Piece, joined_text
-from sharpbeam.contract.words import Weights, WordAttention, count_words, word_attention
+from sharpbeam.contract.words import Weights, WordAttention, word_attention, words
 from sharpbeam.documents.segment import Part, Segment, Tag
 
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
@@ -67,7 +67,7 @@ def _aligned(segment: Segment, pieces: Sequence[Piece], text: str, ranges: Seque
     aligned = _Aligned(text, [(piece.start, piece.end, *own) for piece, own in zip(pieces, ranges, strict=True)])
     sources = [segment.text[piece.start : piece.end] for piece in pieces]
     targets = [text[start:end] for start, end in ranges]
-    counts = zip(map(count_words, sources), map(count_words, targets), strict=True)
+    counts = ((len(words(left)), len(words(right))) for left, right in zip(sources, targets, strict=True))
     if sum((right + _EACH) * (left + len(segment.tags)) for left, right in counts) <= MOST_CELLS:
         for source, target, piece, (at, _) in zip(sources, targets, pieces, ranges, strict=True):
             own = word_attention(source, target, piece.translation)

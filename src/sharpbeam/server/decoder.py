@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sharpbeam.contract.steps import Job
@@ -36,12 +37,14 @@ class Decoder:
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
     glossary: Glossary | None = None
     remembers: bool = False
-    translations: dict[str, Translation] = field(default_factory=dict)  # the first one of each sentence, if it does
+    # The first one of each sentence and number of hypotheses, if it does.
+    translations: dict[tuple[str, int | None], Translation] = field(default_factory=dict)
 
     @property
-    def attends(self) -> bool:
-        """Whether the sentences come with attention to their words: a pivot's are not those of the client."""
-        return len(self.route) == 1 and self.engines[self.route[0].model].attends
+    def model(self) -> tuple[bool, Path]:
+        """Whether sentences come with attention to the client's words, as a pivot's do not, and the model's folder."""
+        engine = self.engines[self.route[0].model]
+        return len(self.route) == 1 and engine.attends, engine.translator.loaded.folder
 
     async def run(self, advance: Advance, rank: int = 0) -> DocumentTranslation[Any]:
         """The result of a task, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
@@ -55,13 +58,15 @@ class Decoder:
                 result: DocumentTranslation[Any] = value
                 return result
             if rank:
-                answers = [self._ranked(job.text, rank) for job in value]
+                answers = [self._ranked(job, rank) for job in value]
                 continue
             self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
             answers = await self._decode(value)
 
-    def _ranked(self, text: str, rank: int) -> Translation:
-        translation = self.translations.get(text) or Translation(text, (replace(EMPTY, text=text),))
+    def _ranked(self, job: Job, rank: int) -> Translation:
+        keys = (job.text, job.changes.get("num_hypotheses")), (job.text, None)
+        known = [self.translations[key] for key in keys if key in self.translations]
+        translation = (*known, Translation(job.text, (replace(EMPTY, text=job.text),)))[0]
         best = translation.hypotheses[min(rank, len(translation.hypotheses) - 1)]
         return replace(translation, hypotheses=(best,))
 
@@ -93,7 +98,7 @@ class Decoder:
             answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, answers, translation.truncated)
         if self.remembers:
-            self.translations.setdefault(job.text, translation)
+            self.translations.setdefault((job.text, job.changes.get("num_hypotheses")), translation)
         return translation
 
 

@@ -105,7 +105,7 @@ class Service:
     async def _text(self, text: str, source: str, query: Query, decoder: Decoder) -> TranslatedText:
         if not decoder.route:
             return TranslatedText(text)
-        target, how = self.catalog.code_of(query.target), (decoder.attends, query.glossary, query.details, query.tags)
+        target, how = self.catalog.code_of(query.target), (*decoder.model, query.glossary, query.details, query.tags)
         task = Task(text, query.format, False, self.documents, source, target, *how)
         try:
             async with self._steps(task) as advance:
@@ -134,7 +134,7 @@ class Service:
                     return content
                 engines = await self.pool.take({hop.model for hop in route})
                 decoder = Decoder(engines, route, ticket, self.metrics, glossary=glossary)
-                task = Task(content, format, False, self.documents, source, target, decoder.attends, glossary)
+                task = Task(content, format, False, self.documents, source, target, *decoder.model, glossary)
                 async with self._steps(task) as advance:
                     translation: bytes = (await decoder.run(advance)).content
                     return translation

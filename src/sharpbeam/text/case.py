@@ -49,7 +49,7 @@ class Case:
 
     name: CaseName
     text: str  # the sentence in its usual spelling, of the same length
-    capitals: tuple[tuple[int, int], ...] = ()  # ranges of the words in capitals
+    words: tuple[tuple[int, int], ...] = ()  # ranges of those in capitals, or with a capital letter as in a title
     small: bool = False  # short words of the title are in lower case
 
 
@@ -93,7 +93,7 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
         return None
     language = language_of(hidden, language)
     small = [word for word in words[1:] if _is_small(word[0].lower(), language)]
-    if name == "title" and not all(_in_title(word[0], language) for word in words):
+    if name == "title" and not all(word[0][0].isupper() or _is_small(word[0], language) for word in words):
         return None
     spelled, lowered = text, 0
     for word in chosen:
@@ -108,16 +108,6 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
         return None
     large = small and all(word[0][0].isupper() for word in small)
     return Case(name, spelled, tuple(word.span() for word in chosen), not large)
-
-
-def with_names(text: str, hidden: str, answer: str, rarity: Callable[[str], float]) -> str:
-    """The text with a capital letter for words that its translation copied, where that spelling is no rarer: names."""
-    copied = set(WORD.findall(answer.lower()))
-    for word in WORD.finditer(hidden):
-        name = word[0].capitalize()
-        if len(name) >= LONG_WORD and word[0].islower() and word[0] in copied and rarity(word[0]) > rarity(name):
-            text = text[: word.start()] + name + text[word.end() :]
-    return text
 
 
 def titled(text: str, small: bool, language: str, begins: bool = True) -> str:
@@ -156,10 +146,6 @@ def _is_small(word: str, language: str) -> bool:
     """Whether a word in lower case is one that many titles have so."""
     words = _SMALL.get(language)
     return word in words if words else len(word) < LONG_WORD and word.islower()
-
-
-def _in_title(word: str, language: str) -> bool:
-    return word[0].isupper() or (word.islower() and _is_small(word, language))
 
 
 def _runs(words: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:

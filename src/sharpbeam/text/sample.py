@@ -9,15 +9,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from sharpbeam.text.sentences import short_code
 from sharpbeam.text.vocabulary import Vocabulary
 
-_THREE = {  # codes of three letters that do not begin with those of two
-    "bul": "bg", "ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "spa": "es", "ell": "el", "gre": "el",
-    "est": "et", "pes": "fa", "per": "fa", "fas": "fa", "gle": "ga", "hrv": "hr", "ind": "id", "isl": "is",
-    "ice": "is", "jpn": "ja", "kor": "ko", "lit": "lt", "lvs": "lv", "lav": "lv", "mlt": "mt", "nob": "nb",
-    "zho": "zh", "chi": "zh", "pol": "pl", "por": "pt", "slk": "sk", "slv": "sl", "srp": "sr", "swe": "sv",
-    "tur": "tr", "ukr": "uk", "nno": "nn", "dan": "da", "arb": "ar", "baq": "eu", "eus": "eu", "mkd": "mk",
-}  # fmt: skip
 FEW = 12  # sentences by which a language is recognized
 UNKNOWN = 8  # tokens that a character counts as that the vocabulary lacks
 
@@ -30,8 +24,7 @@ def sample_languages() -> tuple[str, ...]:
 
 def sample(language: str) -> list[str]:
     """The sentences of a language, by its code ("de", "de-AT", "deu_Latn"); of none that is here, English ones."""
-    code = language.replace("-", "_").partition("_")[0].lower()
-    code = _THREE.get(code, code[:2])
+    code = short_code(language)[:2]
     return _read(code if code in sample_languages() else "en")
 
 

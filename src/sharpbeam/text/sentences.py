@@ -13,7 +13,8 @@ _CODES = (
     "rus:ru ukr:uk bel:be lit:lt lvs:lv est:et fin:fi hun:hu ron:ro ell:el tur:tr swe:sv dan:da nob:no nno:nn isl:is "
     "cat:ca glg:gl eus:eu gle:ga cym:cy mlt:mt arb:ar heb:he pes:fa urd:ur hin:hi ben:bn mar:mr guj:gu pan:pa tam:ta "
     "tel:te kan:kn mal:ml sin:si npi:ne mya:my khm:km lao:lo tha:th vie:vi ind:id zsm:ms tgl:tl jav:jv zho:zh jpn:ja "
-    "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af"
+    "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af "
+    "cze:cs ger:de gre:el per:fa fas:fa ice:is lav:lv chi:zh baq:eu"
 )
 SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 

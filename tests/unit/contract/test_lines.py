@@ -213,6 +213,18 @@ def test_case_follows_the_source() -> None:
     assert line("He said STOP THAT NOW and left") == "Hex saidx STOPX THATX NOWX andx leftx"
 
 
+def test_names_are_told_by_what_the_model_answers() -> None:
+    sources = []
+
+    def decode(source: str) -> Translation:
+        sources.append(source)
+        return answer(source, " ".join(word if word.lower() == "haram" else word + "x" for word in source.split()))
+
+    assert line("The Old Haram Sleeps Here", decode) == "Thex Oldx Haram Sleepsx Herex"
+    assert sources[:2] == ["The old haram sleeps here", "The Old Haram Sleeps Here"]
+    assert "The old Haram sleeps here" in sources
+
+
 def test_a_lost_number_is_put_back() -> None:
     def decode(source: str) -> Translation:
         return answer(source, foreign(source.replace("34", "dozens of")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharpbeam.text.case import case_of, lower, outside, titled, upper, with_names
+from sharpbeam.text.case import case_of, lower, outside, titled, upper
 from sharpbeam.text.numbers import lost_numbers
 
 NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
@@ -72,7 +72,6 @@ def test_titles_and_what_is_fixed() -> None:
     assert titled("O homem da casa dorme", True, "pt") == "O Homem da Casa Dorme"
     assert titled("o homem da casa", False, "pt") == "O Homem Da Casa"
     assert titled("um rei para a casa que é sua", True, "pt") == "Um Rei para a Casa que É Sua"
-    assert with_names("the merkel house", "the merkel house", "a casa merkel", pieces) == "the Merkel house"
     assert outside("veja x.com e {n}", ["x.com", "{n}"], str.upper) == "VEJA x.com E {n}"
 
 
