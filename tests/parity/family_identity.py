@@ -26,7 +26,7 @@ from bench.flags import Data, Sentences
 from bench.harness import record
 from bench.harness.testset import DATA, german_english, test_file
 from sharpbeam import Translator
-from sharpbeam.convert.read import read_model
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.text.lines import file_digest

@@ -31,7 +31,7 @@ from support import marian_writer
 
 from bench.engines import hugging_face_model, m2m_model, marian_model
 from bench.harness import record
-from sharpbeam.convert.read import read_model
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import save_model

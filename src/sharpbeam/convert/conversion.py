@@ -1,20 +1,25 @@
-"""Convert models of other programs to model folders."""
+"""Models of other programs, each read by the reader for its kind, to model folders."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from sharpbeam.convert.foreign import ForeignModel
+from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.read import is_model_folder, read_model, refuse_flags
-from sharpbeam.errors import InputError, OutputError
+from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
+from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
+from sharpbeam.convert.readers.marian import read_marian
+from sharpbeam.errors import InputError, ModelError, OutputError
 from sharpbeam.hub.cache import source_files
 from sharpbeam.hub.names import HUB_NAME, Name, name_of
 from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
+from sharpbeam.text.json import read_json
 from sharpbeam.text.lines import check_readable
 
 Quantization = Literal["auto", "int8", "float32"]
@@ -57,7 +62,7 @@ def convert_model(
     _check_output(folder, Path(name), overwrite)
     to_fetch = _name(name)
     if to_fetch is not None and to_fetch.registry not in ("ct2", "url"):
-        refuse_flags(*spm, f"{name}, which is fetched,")
+        _refuse_flags(*spm, f"{name}, which is fetched,")
     with source_files(to_fetch) if to_fetch else nullcontext(Path(name)) as files:
         model = read_model(str(files), *spm)
         if quantization != "auto":
@@ -97,3 +102,54 @@ def _check_output(output: Path, source: Path, overwrite: bool) -> None:
         raise OutputError(f"{output} holds {source}, which is to be converted; give another name.")
     elif not overwrite:
         raise OutputError(f"{output} is there already; give another name, or --overwrite to replace it.")
+
+
+def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | None = None) -> ForeignModel:
+    """The model at `origin`, a folder or a file. Raises ModelError or InputError.
+
+    `source_spm` and `target_spm` are for kinds that do not come with SentencePiece models; others refuse them.
+    """
+    path = Path(origin)
+    if is_model_folder(path):
+        raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
+    if "model_type" in _facts(path):
+        _refuse_flags(source_spm, target_spm, "a model of Hugging Face")
+        return read_hugging_face(path)
+    if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
+        return read_ctranslate2(path, source_spm, target_spm)
+    inside = _models_in(path) if path.is_dir() else [path]
+    if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
+        return read_marian(inside[0], source_spm, target_spm)
+    if len(inside) > 1:
+        raise InputError(f"{path} holds {len(inside)} models; give one of {', '.join(map(str, inside))}.")
+    raise ModelError(
+        f"{path} is no model that can be read: give a folder of CTranslate2, a model (.npz or .bin) of Marian or "
+        "Bergamot, its options (.yml) or its folder, or a folder of Hugging Face with a config.json "
+        f"of model_type {', '.join(FAMILIES)}."
+    )
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether `path` is a model folder of Sharpbeam."""
+    try:
+        return {"format_version", "architecture"} <= _facts(path).keys()
+    except ModelError:
+        return False
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """The facts in config.json of a folder; none where there is no such file."""
+    return read_json(path / "config.json") if (path / "config.json").is_file() else {}
+
+
+def _models_in(folder: Path) -> list[Path]:
+    """The models of Marian in a folder, without the state of its optimizer that Marian writes there."""
+    models = [*sorted(folder.glob("*.npz")), *filter(is_marian_file, sorted(folder.glob("*.bin")))]
+    return [one for one in models if not one.name.endswith(".optimizer.npz")]
+
+
+def _refuse_flags(source_spm: Path | None, target_spm: Path | None, owner: str) -> None:
+    """Raise InputError for an option that would have no effect, since `owner` has its own."""
+    for name, path in (("source-spm", source_spm), ("target-spm", target_spm)):
+        if path is not None:
+            raise InputError(f"{name} is {path}; {owner} has its own SentencePiece models, so leave it out.")

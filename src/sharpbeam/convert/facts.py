@@ -26,52 +26,45 @@ class Facts:
     def integer(self, name: str) -> int:
         """A whole number of 0 or more."""
         value = self.get(name)
-        if type(value) is not int or value < 0:
-            raise self.refusal(name, "a whole number of 0 or more")
-        return value
+        return int(self._checked(name, type(value) is int and value >= 0, "a whole number of 0 or more"))
 
     def number(self, name: str) -> float:
         """A number."""
-        value = self.get(name)
-        if type(value) not in (int, float):
-            raise self.refusal(name, "a number")
-        return float(value)
+        return float(self._checked(name, type(self.get(name)) in (int, float), "a number"))
 
     def flag(self, name: str) -> bool:
         """True or false; left out is false."""
-        value = self.get(name)
-        if value is not None and type(value) is not bool:
-            raise self.refusal(name, "true or false")
-        return bool(value)
+        return bool(self._checked(name, type(self.get(name)) in (bool, type(None)), "true or false"))
 
     def text(self, name: str) -> str:
         """A text; left out is empty."""
-        value = self.get(name)
-        if value is not None and not isinstance(value, str):
-            raise self.refusal(name, "a text")
-        return value or ""
+        return self._checked(name, isinstance(self.get(name), (str, type(None))), "a text") or ""
 
     def objects(self, name: str) -> list[Facts]:
         """The facts of each object of a list; none if it is left out."""
-        value = self.get(name)
-        if value is not None and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
-            raise self.refusal(name, "a list of objects")
-        return [Facts(self.path, item) for item in value or ()]
+        items = self.get(name) or []
+        is_list = isinstance(items, list) and all(isinstance(item, dict) for item in items)
+        self._checked(name, is_list, "a list of objects")
+        return [Facts(self.path, item) for item in items]
 
     def choice(self, name: str, meanings: Mapping[str, T]) -> T:
         """The meaning of one of several names."""
+        allowed = f"one of {', '.join(map(repr, meanings))}; the model has a feature that we lack"
         value = self.get(name)
-        if not isinstance(value, str) or value not in meanings:
-            raise self.refusal(name, f"one of {', '.join(map(repr, meanings))}; the model has a feature that we lack")
-        return meanings[value]
+        return meanings[self._checked(name, isinstance(value, str) and value in meanings, allowed)]
 
     def require(self, name: str, allowed: Collection[Any]) -> None:
         """Raise ModelError if a fact is there and is another one: then the model has a feature that we lack."""
         value = self.get(name)
-        if value is not None and not any(type(value) is type(other) and value == other for other in allowed):
-            choices = " or ".join(map(repr, allowed))
-            raise self.refusal(name, f"{choices}; Sharpbeam lacks others")
+        is_allowed = value is None or any(type(value) is type(other) and value == other for other in allowed)
+        self._checked(name, is_allowed, f"{' or '.join(map(repr, allowed))}; Sharpbeam lacks others")
 
     def refusal(self, name: str, allowed: str) -> ModelError:
         """The error for a value that is not `allowed`."""
         return ModelError(f"{self.path}: {name} is {reprlib.repr(self.get(name))}; it must be {allowed}.")
+
+    def _checked(self, name: str, is_allowed: bool, allowed: str) -> Any:
+        """The value; raises ModelError unless it is allowed."""
+        if not is_allowed:
+            raise self.refusal(name, allowed)
+        return self.get(name)

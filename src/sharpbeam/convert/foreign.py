@@ -34,12 +34,8 @@ class ForeignModel:
     @property
     def summary(self) -> str:
         """Its size, for people."""
-        c = self.config
-        tokens = (
-            f"{len(self.source)} tokens"
-            if self.source is self.target
-            else f"{len(self.source)} and {len(self.target)} tokens"
-        )
+        c, shared = self.config, self.source is self.target
+        tokens = f"{len(self.source)}{'' if shared else f' and {len(self.target)}'} tokens"
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
         layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
         count = len(c.languages)

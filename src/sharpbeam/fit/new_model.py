@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sharpbeam.convert.conversion import convert_model
-from sharpbeam.convert.read import is_model_folder
+from sharpbeam.convert.conversion import convert_model, is_model_folder
 from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.lanes import beam_lane

@@ -12,7 +12,6 @@ not name the quantity that it averages. So output layers, searches and schedules
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -35,9 +34,8 @@ class EnsembleDecoding(Decoding):
 
     def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """Feed one token to each of R rows; returns hidden [R, D], D the sum of the members', and handles [R] int32."""
-        steps = [self._first.step(request, state, token)]  # which checks the handles
-        steps += [m.step(request, s, token) for m, s in zip(self._others, self._of(state), strict=True)]
-        return np.concatenate([hidden for hidden, _ in steps], axis=1), self._name([handle for _, handle in steps])
+        hidden, handles = self._advance("step", request, state, token)
+        return np.concatenate(hidden, axis=1), handles
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""
@@ -49,6 +47,13 @@ class EnsembleDecoding(Decoding):
         """Forget the sources of the requests named by index, [n] int32."""
         for member in (self._first, *self._others):
             member.evict(request)
+
+    def _advance(self, method: str, request: Ids, state: Ids, token: Ids) -> tuple[list[Floats], Ids]:
+        """What `method` of each member returns, and the handles of the new states."""
+        steps = [getattr(self._first, method)(request, state, token)]  # which checks the handles
+        others = zip(self._others, self._of(state), strict=True)
+        steps += [getattr(member, method)(request, own, token) for member, own in others]
+        return [answer for answer, _ in steps], self._name([handle for _, handle in steps])
 
     def _of(self, state: Ids) -> Ids:
         """The handles of the other members, [M - 1, n]."""
@@ -71,11 +76,9 @@ class AttendingEnsemble(EnsembleDecoding, Attending):
 
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
         """The same step for the mean of the members' attention weights, [R, S] float32."""
-        members = cast(list[Attending], [self._first, *self._others])
-        steps = [members[0].attend(request, state, token)]
-        steps += [m.attend(request, s, token) for m, s in zip(members[1:], self._of(state), strict=True)]
-        mean: Floats = np.mean([weights for weights, _ in steps], axis=0, dtype=np.float32)
-        return mean, self._name([handle for _, handle in steps])
+        weights, handles = self._advance("attend", request, state, token)
+        mean: Floats = np.mean(weights, axis=0, dtype=np.float32)
+        return mean, handles
 
 
 class EnsembleModel:

@@ -19,10 +19,9 @@ from support.marian_writer import WORDS, save
 from support.registry import Registry, folder_files, serving
 
 from sharpbeam import Translator
-from sharpbeam.convert.conversion import convert_model
+from sharpbeam.convert.conversion import convert_model, read_model
 from sharpbeam.convert.formats.marian import read_marian_file
 from sharpbeam.convert.formats.weights import values
-from sharpbeam.convert.read import read_model
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.storage.model_folder import read_facts
@@ -152,11 +151,11 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
     ("line", "message"),
     [
         ("beam-size: 0", "beam_size is 0"),
-        ("beam-size: many", "beam-size is 'many'; it must be a number"),
+        ("beam-size: many", "beam_size is 'many'; it must be a whole number"),
         ("normalize: 99", "length_penalty is 99"),
         ("models: [a.bin, b.bin]", "names 2 models"),
         ("models: [none.bin]", "does not lie next to it"),
-        ("beam-size: [1", "are not YAML"),
+        ("beam-size: [1", "cannot be read as options in YAML"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_name(student, line, message):

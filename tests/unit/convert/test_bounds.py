@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
-from sharpbeam.convert.formats.hugging_face import read_safetensors
+from sharpbeam.convert.formats.hugging_face import read_safetensors, read_torch
 from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file, read_npz
-from sharpbeam.convert.formats.torch import read_torch
 from sharpbeam.convert.formats.weights import Weights
-from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers.tokens import read_list
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import file_digest, read_whole
@@ -38,7 +37,7 @@ def test_many_names_of_one_tensor_are_refused(tmp_path: Path) -> None:
     shared = np.ones((1 << 12, 1 << 10), np.float32)
     weights = Weights(path, {f"layer{i}": shared for i in range(9)})
     with pytest.raises(ModelError, match="too many share their bytes"):
-        for name in weights.names():
+        for name in weights.arrays:
             weights.tensor(name, *shared.shape)
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.marian_writer import save
 
 from sharpbeam import Translator, convert_model
-from sharpbeam.convert.read import read_model
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.errors import OptionError, OutputError
 from sharpbeam.storage.model_folder import read_config, read_tensors, weight_types
 

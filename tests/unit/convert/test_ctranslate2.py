@@ -13,9 +13,9 @@ from support.foreign import ENGLISH, demo_sentences, pieces_of, train_pieces
 from support.t5_models import FAMILIES, write_t5
 
 from sharpbeam import Translator
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.convert.formats.ctranslate2 import read_model_file
 from sharpbeam.convert.formats.weights import values
-from sharpbeam.convert.read import read_model
 from sharpbeam.convert.readers import ctranslate2 as reader
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig

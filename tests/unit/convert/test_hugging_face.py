@@ -11,9 +11,8 @@ import pytest
 from support.foreign import demo_sentences
 
 from sharpbeam import Translator
-from sharpbeam.convert.conversion import convert_model
-from sharpbeam.convert.formats.torch import read_torch
-from sharpbeam.convert.read import read_model
+from sharpbeam.convert.conversion import convert_model, read_model
+from sharpbeam.convert.formats.hugging_face import read_torch
 from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.options.decode import DecodeOptions

@@ -12,8 +12,8 @@ from support.foreign import demo_sentences, pieces_of, train_pieces
 from support.marian_writer import WORDS, save
 
 from sharpbeam import Translator
+from sharpbeam.convert.conversion import read_model
 from sharpbeam.convert.formats.weights import values
-from sharpbeam.convert.read import read_model
 from sharpbeam.errors import InputError, ModelError
 
 

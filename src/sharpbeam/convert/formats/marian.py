@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.convert.formats.files import Bytes, reading
 from sharpbeam.convert.formats.weights import Stored
-from sharpbeam.errors import InputError, ModelError
+from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.lines import check_regular, read_whole
 
@@ -113,34 +113,31 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
-    """The options in a YAML file of Marian by name: str, int, bool, and lists of these; deeper values are left out.
+    """The options in a YAML file of Marian by name: texts, numbers, bools and lists of these; deeper ones are left out.
 
-    `raw` are its bytes if they are part of another file. Raises ModelError if the YAML is damaged, too long or holds no
-    options, and InputError if the file cannot be read.
+    `raw` are its bytes if they are part of another file. Raises ModelError if they cannot be read, are too long, or no
+    options.
     """
-    try:
+    with reading(path, "options in YAML, lines `name: value`", yaml.YAMLError, RecursionError, ValueError):
         data = read_whole(path) if raw is None else raw.rstrip(b"\0")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-    if len(data) > _MOST_OPTIONS:
-        raise ModelError(f"{path}: its options have {len(data)} bytes; at most {_MOST_OPTIONS} are read.")
-    try:
+        if len(data) > _MOST_OPTIONS:
+            raise ValueError(f"they have {len(data)} bytes; at most {_MOST_OPTIONS} are read")
         # The loader of texts; the one in C crashes on deep nesting.
         options = yaml.load(data.decode("utf-8", "replace"), Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ModelError(f"{path}: its options are not YAML ({' '.join(str(error).split())[:200]}).") from error
-    if not isinstance(options, dict):
-        raise ModelError(f"{path} holds no options; they are lines `name: value`.")
+        if not isinstance(options, dict):
+            raise ValueError("they are others")
     typed = {name: _typed(value) for name, value in options.items() if isinstance(name, str)}
     return {name: value for name, value in typed.items() if value is not None}
 
 
 def _typed(value: Any) -> Any:
-    """The int or bool that a text of YAML stands for; other texts as they are, lists item by item, None if deeper."""
+    """The number or bool that a text of YAML stands for, or the text; lists item by item; None for what is deeper."""
     if isinstance(value, list):
         return [_typed(item) for item in value] if all(isinstance(item, str) for item in value) else None
     if not isinstance(value, str):
         return None
     if value in ("true", "false"):
         return value == "true"
+    if re.fullmatch(r"-?[0-9]{1,18}\.[0-9]{1,18}", value):
+        return float(value)
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value

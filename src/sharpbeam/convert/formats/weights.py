@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,37 +45,34 @@ class Weights:
     """Arrays by name, of `path`, which errors name."""
 
     def __init__(self, path: Path, arrays: Mapping[str, Stored]) -> None:
-        self.path, self._arrays = path, dict(arrays)
+        self.path, self.arrays = path, dict(arrays)
         self._used: set[str] = set()
         self._budget = _SMALL + _EXPANDED * _size(path)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._arrays
+        return name in self.arrays
 
-    def names(self) -> Iterable[str]:
-        """All names."""
-        return self._arrays.keys()
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one array; raises ModelError if it is missing."""
-        return self._find(name).shape
+    def find(self, name: str) -> Stored:
+        """The array `name` as it is; raises ModelError if it is missing."""
+        if name not in self.arrays:
+            raise ModelError(f"{self.path}: tensor {name!r} is missing; the model is incomplete, or of another kind.")
+        return self.arrays[name]
 
     def matrix_shape(self, name: str) -> tuple[int, int]:
         """The shape of one matrix; raises ModelError if it is missing, or has not two axes."""
-        shape = self.shape(name)
+        shape = self.find(name).shape
         if len(shape) != 2:
             raise ModelError(f"{self.path}: tensor {name!r} has shape {shape}; it must have two axes.")
         return shape[0], shape[1]
 
     def take(self, name: str, *shape: int) -> Floats:
-        """The array `name` as float32; raises ModelError if it is missing, no floats, or of another shape."""
-        tensor = self.tensor(name, *shape)
-        return tensor.values() if isinstance(tensor, Int8Matrix) else tensor
+        """The array `name` as float32; ModelError if it is missing, no floats, or not of a `shape` that is named."""
+        return values(self.tensor(name, *shape))
 
     def tensor(self, name: str, *shape: int) -> Tensor:
         """The array `name` as `take` has it, but int8 with scales stays so."""
-        array = self._find(name)
-        if array.shape != shape:
+        array = self.find(name)
+        if array.shape != (shape or array.shape):
             raise ModelError(f"{self.path}: tensor {name!r} has shape {array.shape}; it must have {shape}.")
         self._used.add(name)
         self._budget -= math.prod(array.shape)
@@ -90,15 +87,11 @@ class Weights:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array, np.float32)
 
-    def whole(self, name: str) -> Floats:
-        """The array `name` as float32, of whatever shape it has."""
-        return self.take(name, *self.shape(name))
-
     def number(self, name: str, default: float) -> float:
         """The array `name` of one number, whatever its type; `default` if it is missing."""
-        if name not in self._arrays:
+        if name not in self.arrays:
             return default
-        array = self._arrays[name]
+        array = self.arrays[name]
         if not isinstance(array, np.ndarray) or array.size != 1 or array.dtype.kind not in "fiub":
             raise ModelError(f"{self.path}: {name} has shape {array.shape}; it must be one number.")
         self._used.add(name)
@@ -107,28 +100,18 @@ class Weights:
             raise ModelError(f"{self.path}: {name} is {number}; it must be finite.")
         return number
 
-    def is_float(self, name: str) -> bool:
-        """Whether there is an array `name` of NumPy's floats."""
-        array = self._arrays.get(name)
-        return isinstance(array, np.ndarray) and array.dtype.kind == "f"
-
     def ignore(self, *names: str) -> None:
         """Leave arrays out that hold nothing new, such as tables that follow from the config."""
         self._used.update(names)
 
     def check_all_taken(self) -> None:
         """Raise ModelError for an array that was not taken: it belongs to a feature that we do not have."""
-        rest = sorted(self._arrays.keys() - self._used)
+        rest = sorted(self.arrays.keys() - self._used)
         if rest:
             raise ModelError(
                 f"{self.path} has {len(rest)} tensors that the config does not account for, such as {rest[0]!r}; "
                 f"the model has a feature that Sharpbeam lacks."
             )
-
-    def _find(self, name: str) -> Stored:
-        if name not in self._arrays:
-            raise ModelError(f"{self.path}: tensor {name!r} is missing; the model is incomplete, or of another kind.")
-        return self._arrays[name]
 
 
 def _size(path: Path) -> int:
@@ -173,14 +156,16 @@ class Tensors(dict[str, Tensor]):
         self["target_embedding"] = embedding
         self |= {} if shared else {"source_embedding": matrices[names[0]]}
         self |= {} if tied else {"output_weight": matrices[names[2]]}
-        row = [1] * (len(w.shape(bias)) - 1) if bias in w else []
         size = shapes[1][0]
-        self["output_bias"] = w.take(bias, *row, size).reshape(-1) if bias in w else np.zeros(size, np.float32)
+        row = (1, size) if bias in w and len(w.find(bias).shape) > 1 else (size,)
+        self["output_bias"] = w.take(bias, *row).reshape(-1) if bias in w else np.zeros(size, np.float32)
         sizes = {"source_vocab_size": shapes[0][0], "target_vocab_size": shapes[1][0], "hidden_dim": shapes[1][1]}
         return {**sizes, "shared_embedding": shared, "tied_output": tied}
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
+    if isinstance(one, Int8Matrix) and isinstance(other, Int8Matrix):  # as they are: float32 takes four times as much
+        return np.array_equal(one.integers, other.integers) and np.array_equal(one.scale, other.scale)
     return one is other or np.array_equal(values(one), values(other))
 
 

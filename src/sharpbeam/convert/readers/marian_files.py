@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,8 @@ def find_marian_files(path: Path, source: Path | None, target: Path | None) -> M
         vocabularies = _vocabularies(model, facts)
         source, target = vocabularies[0], target or vocabularies[-1]
     shortlist, notes = _shortlist(model.parent, facts)
-    decoding = _decoding(options, facts) if options and "models" in facts else {}
+    search = {ours: facts[theirs] for theirs, ours in _SEARCH.items() if "models" in facts and theirs in facts}
+    decoding = checked_decoding(options or model, search)
     return MarianFiles(model, source, target or source, shortlist, decoding, notes)
 
 
@@ -112,18 +112,6 @@ def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, t
     if len(paths) != 1 or is_marian_shortlist(paths[0]):
         return (paths[0] if len(paths) == 1 else None), ()
     return None, (f"Its shortlist {paths[0].name} is text, which is not read; fit shortlist makes one of pairs.",)
-
-
-def _decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The search options in `options`, checked; raises ModelError."""
-    search: dict[str, Any] = {}
-    for theirs, ours in _SEARCH.items():
-        value = options.get(theirs)
-        try:
-            search |= {} if value is None else {ours: value if type(value) is int else float(value)}
-        except (TypeError, ValueError):
-            raise ModelError(f"{path}: {theirs} is {reprlib.repr(value)}; it must be a number.") from None
-    return checked_decoding(path, search)
 
 
 def read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes]:

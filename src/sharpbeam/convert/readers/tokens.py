@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sharpbeam.convert.formats.files import reading
 from sharpbeam.convert.formats.weights import Tensor, values, with_zero_row
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS
@@ -78,11 +79,8 @@ class TokenLists:
         if len(self.source) < start:
             raise ModelError(f"{self.path}: its source vocabulary is smaller than the target's; Sharpbeam lacks that.")
         self.source, self.target = [*self.source[:start], START, *self.source[start:]], [*self.target, START]
-        longer = {
-            name: with_zero_row(tensors[name], start)
-            for name in ("source_embedding", "target_embedding", "output_weight")
-            if name in tensors
-        }
+        names = ("source_embedding", "target_embedding", "output_weight")
+        longer = {name: with_zero_row(tensors[name], start) for name in names if name in tensors}
         bias = np.append(values(tensors["output_bias"]), np.float32(SUPPRESSED_BIAS))
         return {**tensors, **longer, "output_bias": bias}, start
 
@@ -125,10 +123,6 @@ class TokenLists:
 
 def read_list(path: Path) -> list[str]:
     """The lines of a text file of tokens; raises ModelError."""
-    try:
+    with reading(path, "a list of words in UTF-8", UnicodeDecodeError):
         text = read_whole(path, WORDS).decode("utf-8").removesuffix("\n")
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8 ({error}); copy it again.") from error
     return [line.removesuffix("\r") for line in text.split("\n")]

@@ -49,7 +49,7 @@ def add_tensors(tensors: Tensors, sizes: Mapping[str, Any], table: Names, zero_b
     """
     config = TransformerConfig(**{**sizes, "unk_id": 0, "bos_id": 0, "eos_id": 0, "pad_id": 0})
     weights, layers = tensors.weights, config.encoder_layers + config.decoder_layers
-    if layers > (most := len([*weights.names()])):  # a damaged config must not make us list billions of names
+    if layers > (most := len(weights.arrays)):  # a damaged config must not make us list billions of names
         raise ModelError(f"{weights.path}: its config has {layers} layers, but it has only {most} tensors.")
     for name, shape in config.tensor_shapes().items():
         if name in tensors:

@@ -104,14 +104,17 @@ class GruConfig(ModelConfig):
         return self.decoder_dim + (0 if self.decoder_cell == "conditional" else self.embedding_dim)
 
     @property
+    def state_dim(self) -> int:
+        """Width of a row's state: the bottom state, then the top GRU's if there is one."""
+        return self.decoder_dim + (self.top_dim if self.top == "gru" else 0)
+
+    @property
     def footprint(self) -> Footprint:
         """Memory of rows and source positions in float32."""
-        top = self.top_dim if self.top == "gru" else 0
-        state = self.decoder_dim + top
-        gates = 2 * 3 * (self.decoder_dim + top)
+        gates = 2 * GATES * self.state_dim
         stack = self.fc_layers and 3 * self.fc_dim
         readout = self.stack_dim + self.memory_dim + self.embedding_dim
         step = 2 * self.decoder_dim + gates + stack + readout + self.attention_dim + self.memory_dim + self.hidden_dim
         keys = (2 if self.attention == "mlp" else 1) * self.attention_dim  # in doubles
         encoding = 2 * self.memory_dim + 3 * self.encoder_dim  # a layer's input, output and gates
-        return Footprint(row=4 * (2 * state + step), position=4 * (self.memory_dim + keys + encoding))
+        return Footprint(row=4 * (2 * self.state_dim + step), position=4 * (self.memory_dim + keys + encoding))

@@ -81,11 +81,6 @@ class GruDecoder(nn.Module):
         if c.readout != "none":
             self.readout = nn.Linear(c.stack_dim + c.memory_dim + c.embedding_dim, c.hidden_dim)
 
-    @property
-    def state_dim(self) -> int:
-        """Width of a row's state: the bottom state, then the top GRU's if there is one."""
-        return self.config.decoder_dim + (self.config.top_dim if self.config.top == "gru" else 0)
-
     def begin(self, memory: EncodedSources) -> Tensor:
         """Initial state [B, state_dim]: tanh of an affine map of the mean memory; a top GRU's as top_start says."""
         if memory.mask is None:
@@ -96,7 +91,7 @@ class GruDecoder(nn.Module):
         bottom = torch.tanh(self.bridge(mean)).float()
         if self.config.top_start == "bottom":
             return torch.cat([bottom, bottom], dim=-1)
-        return F.pad(bottom, (0, self.state_dim - bottom.shape[1]))
+        return F.pad(bottom, (0, self.config.state_dim - bottom.shape[1]))
 
     def bottom(
         self, embedded: Tensor, projected: Tensor, state: Tensor, memory: EncodedSources
@@ -175,7 +170,7 @@ class GruModule(RecurrentModule):
             for i in range(config.encoder_layers)
         )
         self.decoder = GruDecoder(config)
-        self.state_dim = self.decoder.state_dim
+        self.state_dim = config.state_dim
 
     def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""

@@ -5,7 +5,7 @@ Shapes as in module.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from sharpbeam.models.transformer.config import Side, TransformerConfig
 from sharpbeam.models.transformer.positions import relative_buckets
+
+# The bias of the scores of one self-attention [.., H, T, S], by a layer's own table; None without relative positions.
+PositionBias = Callable[[Tensor | None], Tensor | None]
 
 
 def attend(
@@ -52,25 +55,19 @@ def position_bias(config: TransformerConfig, side: Side) -> nn.Parameter:
     return nn.Parameter(torch.randn(config.relative_buckets, config.heads(side)) * config.hidden_dim**-0.5)
 
 
-@dataclass(frozen=True)
-class PositionBias:
-    """The bias of the scores of one self-attention by relative position; nothing if there are no buckets."""
+def bias_at(config: TransformerConfig, side: Side, relative: Tensor, shared: Tensor | None) -> PositionBias:
+    """The biases of queries and keys at positions that are `relative` to each other, [.., T, S] (key - query).
 
-    bucket: Tensor | None = None  # of each query and key, [.., T, S]
-    shared: Tensor | None = None  # table of all layers
+    `shared` is the table of all layers, for those without one of their own.
+    """
+    if not config.positions.startswith("relative"):
+        return lambda own: None
+    most = config.relative_distance
+    buckets = torch.from_numpy(relative_buckets(config.relative_buckets, most, side == "encoder"))
+    bucket = buckets.to(relative.device)[relative.clamp(-most, most) + most]
 
-    @classmethod
-    def at(cls, config: TransformerConfig, side: Side, relative: Tensor, shared: Tensor | None) -> PositionBias:
-        """That of queries and keys at positions that are `relative` to each other, [.., T, S] (key - query)."""
-        if not config.positions.startswith("relative"):
-            return cls()
-        most = config.relative_distance
-        bucket = torch.from_numpy(relative_buckets(config.relative_buckets, most, side == "encoder"))
-        return cls(bucket.to(relative.device)[relative.clamp(-most, most) + most], shared)
+    def of(own: Tensor | None) -> Tensor | None:
+        table = shared if own is None else own
+        return None if table is None else F.embedding(bucket, table).movedim(-1, -3)
 
-    def of(self, own: Tensor | None) -> Tensor | None:
-        """[.., H, T, S], by the table of all layers, or else by a layer's `own`."""
-        table = self.shared if own is None else own
-        if self.bucket is None or table is None:
-            return None
-        return F.embedding(self.bucket, table).movedim(-1, -3)
+    return of

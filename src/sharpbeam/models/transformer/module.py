@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.module import LockedDropout, TranslationModule
-from sharpbeam.models.transformer.attention import PositionBias, attend, over_keys, position_bias
+from sharpbeam.models.transformer.attention import PositionBias, attend, bias_at, over_keys, position_bias
 from sharpbeam.models.transformer.config import Side, TransformerConfig
 from sharpbeam.models.transformer.experts import mixture, route
 from sharpbeam.models.transformer.positions import position_table
@@ -79,7 +80,7 @@ class SelfAttention(Sublayer):
     def forward(self, x: Tensor, visible: Tensor | None, bias: PositionBias) -> Tensor:
         """[B, T, D], and which positions each one may look at, as in `attend` -> [B, T, D]."""
         query, keys, values = self.qkv(self.enter(x)).chunk(3, dim=-1)
-        added = bias.of(self.position_bias)
+        added = bias(self.position_bias)
         return self.leave(x, self.out(attend(query, keys, values, visible, self.heads, self.scaled, added)))
 
 
@@ -123,8 +124,9 @@ class CrossAttention(Sublayer):
 class FeedForward(Sublayer):
     """Two matmuls with an activation between them; or a mixture of `experts` such pairs, one below the other."""
 
-    def __init__(self, config: TransformerConfig, width: int, dropout: LockedDropout, experts: int) -> None:
+    def __init__(self, config: TransformerConfig, side: Side, dropout: LockedDropout, experts: int) -> None:
         super().__init__(config, dropout)
+        width = config.encoder_ffn_dim if side == "encoder" else config.decoder_ffn_dim
         gates = 2 if config.gated_ffn else 1
         self.up = linear(config.hidden_dim, experts * gates * width, config.ffn_bias, parts=experts * gates)
         self.down = linear(width, experts * config.hidden_dim, config.ffn_bias, parts=experts)
@@ -161,40 +163,29 @@ class FeedForward(Sublayer):
         return self.activation(inner)
 
 
-class EncoderLayer(nn.Module):
-    """Attention to the source itself, then the feed-forward part."""
+class Layer(nn.Module):
+    """Self-attention or the recurrent unit, in the decoder attention to the source, then the feed-forward part."""
 
-    def __init__(self, config: TransformerConfig, dropout: LockedDropout, experts: int) -> None:
+    def __init__(self, config: TransformerConfig, side: Side, number: int, dropout: LockedDropout) -> None:
         super().__init__()
-        self.attention = SelfAttention(config, "encoder", dropout)
-        self.ffn = FeedForward(config, config.encoder_ffn_dim, dropout, experts)
-
-    def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
-        """[B, S, D], mask [B, S] -> [B, S, D]."""
-        result: Tensor = self.ffn(self.attention(x, over_keys(mask), bias))
-        return result
-
-
-class DecoderLayer(nn.Module):
-    """Self-attention or the recurrent unit, cross-attention, then the feed-forward part."""
-
-    def __init__(self, config: TransformerConfig, dropout: LockedDropout, experts: int) -> None:
-        super().__init__()
-        if config.decoder_kind == "attention":
-            self.attention = SelfAttention(config, "decoder", dropout)
+        self.side, self.attends = side, side == "encoder" or config.decoder_kind == "attention"
+        if self.attends:
+            self.attention = SelfAttention(config, side, dropout)
         else:
             self.ssru = RecurrentUnit(config, dropout)
-        self.cross = CrossAttention(config, dropout)
-        self.ffn = FeedForward(config, config.decoder_ffn_dim, dropout, experts)
-        self.attends = config.decoder_kind == "attention"
+        if side == "decoder":
+            self.cross = CrossAttention(config, dropout)
+        self.ffn = FeedForward(config, side, dropout, config.experts_of(side, number))
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, bias: PositionBias) -> Tensor:
-        """[B, T, D], keys and values of the source [B, S, 2 A], its mask [B, S] -> [B, T, D]."""
-        if self.attends:
-            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(), bias)
-        else:
+    def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias, memory: Tensor | None = None) -> Tensor:
+        """[B, T, D] and the mask [B, S] of the source, for the decoder its keys and values [B, S, 2 A] -> [B, T, D]."""
+        if not self.attends:
             x, _ = self.ssru(x, x.new_zeros(len(x), x.shape[-1], dtype=torch.float32))
-        result: Tensor = self.ffn(self.cross(x, memory, mask))
+        elif self.side == "encoder":
+            x = self.attention(x, over_keys(mask), bias)
+        else:
+            x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(), bias)
+        result: Tensor = self.ffn(x if memory is None else self.cross(x, memory, mask))
         return result
 
 
@@ -215,10 +206,8 @@ class TransformerModule(TranslationModule):
             self.encoder_position_bias = position_bias(config, "encoder")
             if config.decoder_kind == "attention":
                 self.decoder_position_bias = position_bias(config, "decoder")
-        encoder = [config.experts_of("encoder", i) for i in range(config.encoder_layers)]
-        decoder = [config.experts_of("decoder", i) for i in range(config.decoder_layers)]
-        self.encoder = nn.ModuleList(EncoderLayer(config, self.dropout, experts) for experts in encoder)
-        self.decoder = nn.ModuleList(DecoderLayer(config, self.dropout, experts) for experts in decoder)
+        self.encoder = nn.ModuleList(Layer(config, "encoder", i, self.dropout) for i in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(Layer(config, "decoder", i, self.dropout) for i in range(config.decoder_layers))
         self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
         self._sinusoids = torch.empty(0, dim)  # longer when a longer text comes
@@ -231,7 +220,7 @@ class TransformerModule(TranslationModule):
         for layer in self.encoder:
             x = layer(x, mask, bias)
         x = self.encoder_norm(x)
-        return torch.stack([layer.cross.key_value(x) for layer in self._layers()])
+        return torch.stack([layer.cross.key_value(x) for layer in cast("list[Layer]", list(self.decoder))])
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""
@@ -239,8 +228,8 @@ class TransformerModule(TranslationModule):
         self.reach(target.shape[1])
         position = torch.arange(target.shape[1], device=target.device)
         x, bias = self.embed_at("target", target, position), self._bias("decoder", position)
-        for layer, own in zip(self._layers(), memory, strict=True):
-            x = layer(x, own, mask, bias)
+        for layer, own in zip(self.decoder, memory, strict=True):
+            x = layer(x, mask, bias, own)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
@@ -248,9 +237,6 @@ class TransformerModule(TranslationModule):
         """The mean load-balancing loss of the mixtures in the last forward pass; it counts padding too."""
         parts = [part.balance for part in self.modules() if isinstance(part, FeedForward) and part.balance is not None]
         return torch.stack(parts).mean() if parts else None
-
-    def _layers(self) -> list[DecoderLayer]:
-        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
     def reach(self, positions: int) -> bool:
         """Have encodings of this many positions; returns whether they lie at another place now.
@@ -283,4 +269,4 @@ class TransformerModule(TranslationModule):
 
     def _bias(self, side: Side, position: Tensor) -> PositionBias:
         shared = getattr(self, f"{side}_position_bias", None)
-        return PositionBias.at(self.config, side, position - position[:, None], shared)
+        return bias_at(self.config, side, position - position[:, None], shared)

@@ -138,6 +138,6 @@ def _positions(kind: str, facts: Facts, tensors: Tensors, dim: int) -> tuple[dic
     if kind == "m2m_100":
         w.ignore(*names)  # it makes its table anew and ignores the file's
         return {"positions": "sinusoidal-t2t", "position_offset": facts.integer("pad_token_id") + 1}, False
-    if tables := [w.whole(name) for name in names if name in w]:
+    if tables := [w.take(name) for name in names if name in w]:
         return add_positions(tensors, tables, dim)
     return {"positions": "sinusoidal"}, False

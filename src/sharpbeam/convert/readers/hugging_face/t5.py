@@ -98,7 +98,7 @@ def read_t5(facts: Facts, tensors: Tensors) -> tuple[dict[str, Any], dict[str, T
         sizes[f"{side}_layers"] = facts.integer(depth)
         sizes[f"{side}_heads"], sizes[f"{side}_ffn_dim"] = facts.integer("num_heads"), facts.integer("d_ff")
     for name in _EMBEDDINGS[:-1]:
-        if name in w and not np.array_equal(w.whole(name), values(t["target_embedding"])):
+        if name in w and not np.array_equal(w.take(name), values(t["target_embedding"])):
             raise ModelError(f"{w.path}: {name} is another matrix; T5 has one embedding for both sides.")
     up = "<wi_0|wi_1>" if gated else "wi"
     add_tensors(t, sizes, {ours: theirs.replace("{up}", up) for ours, theirs in _NAMES.items()})
