@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpbeam.convert.readers.hugging_face.marian import NAMES
+from sharpbeam.convert.readers.hugging_face.families import NAMES
 from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig

@@ -18,7 +18,7 @@ from sharpbeam.decoding import loading
 from sharpbeam.gpu.model import DeviceModel, check_admit, check_requests, check_rows
 from sharpbeam.models.interface import Attending, Decoding
 from sharpbeam.models.lstm_lm.module import LstmLmModule
-from sharpbeam.models.recurrent import EncodedSources, RecurrentModule
+from sharpbeam.models.module import EncodedSources, RecurrentModule
 from sharpbeam.models.registry import Config, architecture_of
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.model_folder import read_tensors

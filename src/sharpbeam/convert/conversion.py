@@ -11,7 +11,8 @@ from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.marian import is_marian_file
 from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.convert.readers.ctranslate2 import read_ctranslate2
-from sharpbeam.convert.readers.hugging_face.read import FAMILIES, read_hugging_face
+from sharpbeam.convert.readers.hugging_face.families import FAMILIES
+from sharpbeam.convert.readers.hugging_face.read import read_hugging_face
 from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.errors import InputError, ModelError, OutputError
 from sharpbeam.hub.cache import source_files

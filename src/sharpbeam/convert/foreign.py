@@ -46,9 +46,9 @@ class ForeignModel:
 
     def save(self, folder: Path, name: str) -> None:
         """Write the model folder; `name` is its title in the card."""
-        files = _files("source", self.source)
-        if self.target is not self.source:
-            files |= _files("target", self.target)
+        sides = {"source": self.source} | ({} if self.target is self.source else {"target": self.target})
+        files = {f"{side}.pieces.json": one.listed for side, one in sides.items()}
+        files |= {f"{side}.spm": one.spm for side, one in sides.items() if one.spm is not None}
         notes = "".join(f"* {note}\n" for note in self.notes)
         card = f"# {name}\n\nConverted from {self.origin} by `sharpbeam convert`. Its license is that of its origin.\n"
         card += notes and f"\n{notes}"
@@ -72,10 +72,3 @@ def checked_decoding(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     except OptionError as error:
         raise ModelError(f"{path}: {error}") from None
     return dict(options)
-
-
-def _files(side: str, vocabulary: PieceVocabulary) -> dict[str, bytes]:
-    files = {f"{side}.pieces.json": vocabulary.listed}
-    if vocabulary.spm is not None:
-        files[f"{side}.spm"] = vocabulary.spm
-    return files

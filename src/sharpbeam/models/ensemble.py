@@ -49,7 +49,7 @@ class EnsembleDecoding(Decoding):
             member.evict(request)
 
     def _advance(self, method: str, request: Ids, state: Ids, token: Ids) -> tuple[list[Floats], Ids]:
-        """What `method` of each member returns, and the handles of the new states."""
+        """The answers of each member's `method`, and the handles of the new states."""
         steps = [getattr(self._first, method)(request, state, token)]  # which checks the handles
         others = zip(self._others, self._of(state), strict=True)
         steps += [getattr(member, method)(request, own, token) for member, own in others]

@@ -40,7 +40,6 @@ class Architecture:
     # The compiled model, of facts, tensors, a kernel table and how to compute.
     core: Callable[[dict[str, Any], dict[str, Any], str, dict[str, Any]], Any] = _missing
     core_run: Callable[[Any], Any] = _missing  # a decoding run on it: models.native.CoreRun
-    module_name: str = ""  # of the class in `module.py`
     load: Callable[[Any, Mapping[str, Floats]], Any] | None = None  # config, tensors -> models.interface.Model
     shortcuts: bool = False  # whether its compiled model takes those of `MachineOptions.shortcuts`
 
@@ -51,24 +50,25 @@ class Architecture:
 
     def module(self, config: Config, dropout: float = 0.0) -> Any:
         """A fresh PyTorch module of `config`. PyTorch is an extra, so the file is read when it is asked for."""
-        folder = self.config.__module__.rpartition(".")[0]
-        return getattr(import_module(f"{folder}.module"), self.module_name)(config, dropout)
+        folder, name = self.config.__module__.rpartition(".")[0], self.config.__name__.replace("Config", "Module")
+        return getattr(import_module(f"{folder}.module"), name)(config, dropout)
 
 
 def _own(name: str, config: type[Any], core: Any, core_run: Any, *, shortcuts: bool = False) -> Architecture:
-    """An architecture of this package; its class in `module.py` has the name of its config."""
+    """An architecture of this package."""
     task: Task = "language" if config is LstmLmConfig else "translation"
-    module = config.__name__.replace("Config", "Module")
-    return Architecture(name, task, config, compare_shapes, core, core_run, module, shortcuts=shortcuts)
+    return Architecture(name, task, config, compare_shapes, core, core_run, shortcuts=shortcuts)
 
 
-_OWN = (
-    _own("recurrent", GruConfig, _core.GruModel, _core.GruDecoding, shortcuts=True),
-    _own("lstm-attention", LstmAttentionConfig, _core.LstmAttention, _core.LstmAttentionDecoding),
-    _own("transformer", TransformerConfig, _core.Transformer, _core.TransformerDecoding),
-    _own("lstm-lm", LstmLmConfig, _core.LstmLm, _core.LstmLmDecoding),
-)
-_ALL = {architecture.name: architecture for architecture in _OWN}
+_ALL = {
+    one.name: one
+    for one in (
+        _own("recurrent", GruConfig, _core.GruModel, _core.GruDecoding, shortcuts=True),
+        _own("lstm-attention", LstmAttentionConfig, _core.LstmAttention, _core.LstmAttentionDecoding),
+        _own("transformer", TransformerConfig, _core.Transformer, _core.TransformerDecoding),
+        _own("lstm-lm", LstmLmConfig, _core.LstmLm, _core.LstmLmDecoding),
+    )
+}
 
 
 def register_architecture(architecture: Architecture) -> None:

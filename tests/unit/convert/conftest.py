@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.foreign import ENGLISH, demo_sentences, flatten, pieces_of, save_m2m, train_pieces
+from support.hugging_face import convert
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -97,3 +98,14 @@ def nllb(transformers, tmp_path_factory) -> Path:
     torch.manual_seed(7)
     save_m2m(transformers, folder, len(tokenizer) + 2)
     return folder
+
+
+@pytest.fixture(scope="session")
+def ours(marian, tmp_path_factory):
+    return convert(marian, tmp_path_factory.mktemp("converted") / "marian")
+
+
+@pytest.fixture(scope="session")
+def theirs(transformers, marian):
+    tokenizer = transformers.MarianTokenizer.from_pretrained(marian)
+    return tokenizer, transformers.MarianMTModel.from_pretrained(marian).eval()

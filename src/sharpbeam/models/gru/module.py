@@ -1,6 +1,6 @@
 """The recurrent encoder-decoder in PyTorch: training, GPU, and the slow truth that the native twin must equal.
 
-Shapes as in models/recurrent.py; H is the bottom state.
+Shapes as in models/module.py; H is the bottom state.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.gru.config import GruConfig
-from sharpbeam.models.recurrent import Bidirectional, Cell, EncodedSources, RecurrentModule
+from sharpbeam.models.module import Bidirectional, Cell, EncodedSources, RecurrentModule
 
 
 class GRU(Cell):
@@ -128,13 +128,6 @@ class GruDecoder(nn.Module):
                 residual = below
         return below
 
-    def readout_of(self, top: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
-        """The hidden vector t = g(e, c, s) (CUBE eq. 7), or the top layer itself."""
-        if self.config.readout == "none":
-            return top
-        hidden: Tensor = self.readout(torch.cat([top, context, embedded], dim=-1))
-        return torch.tanh(hidden) if self.config.readout == "tanh" else hidden
-
     def forward(self, embedded: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens [B, T, E] after states [B, state_dim] -> hidden [B, T, D], last states, last attention [B, S].
 
@@ -156,7 +149,9 @@ class GruDecoder(nn.Module):
                 upper = self.top_gru(gates, upper)
                 tops.append(upper)
             top = torch.stack(tops, dim=1)
-        hidden = self.readout_of(top, torch.stack(contexts, dim=1), embedded)
+        if self.config.readout != "none":  # t = g(e, c, s) (CUBE eq. 7)
+            top = self.readout(torch.cat([top, torch.stack(contexts, dim=1), embedded], dim=-1))
+        hidden = torch.tanh(top) if self.config.readout == "tanh" else top
         return hidden, torch.cat([bottom, upper], dim=-1), weights
 
 

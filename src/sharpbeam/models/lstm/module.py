@@ -1,6 +1,6 @@
 """The LSTM encoder-decoder in PyTorch: training, GPU, and the slow truth that the native twin must equal.
 
-Shapes as in models/recurrent.py.
+Shapes as in models/module.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.lstm.config import LstmAttentionConfig
-from sharpbeam.models.recurrent import Bidirectional, Cell, EncodedSources, RecurrentModule
+from sharpbeam.models.module import Bidirectional, Cell, EncodedSources, RecurrentModule
 
 RESIDUAL_FROM = 2  # the third layer
 

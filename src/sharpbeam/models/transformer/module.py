@@ -19,7 +19,7 @@ from sharpbeam.models.module import LockedDropout, TranslationModule
 from sharpbeam.models.transformer.attention import PositionBias, attend, bias_at, over_keys, position_bias
 from sharpbeam.models.transformer.config import Side, TransformerConfig
 from sharpbeam.models.transformer.experts import mixture, route
-from sharpbeam.models.transformer.positions import position_table
+from sharpbeam.models.transformer.positions import sinusoid
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -248,7 +248,7 @@ class TransformerModule(TranslationModule):
             raise ValueError(f"{positions} positions are more than the model's {c.max_positions}; give shorter texts.")
         if not c.positions.startswith("sinusoidal") or positions <= len(self._sinusoids):
             return False
-        table = position_table(c, max(64, 2 * positions))
+        table = sinusoid(c.positions, c.position_offset, max(64, 2 * positions), c.hidden_dim)
         self._sinusoids = torch.from_numpy(table).to(self.target_embedding)
         return True
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.types import Floats, Ids
 
 Sinusoid = Literal["sinusoidal", "sinusoidal-t2t"]
@@ -23,11 +22,6 @@ def sinusoid(kind: str, first: int, count: int, dim: int) -> Floats:
     frequency = 10000.0 ** -(np.arange(half) / steps)
     angle = np.arange(first, first + count)[:, None] * frequency
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).astype(np.float32)
-
-
-def position_table(config: TransformerConfig, count: int) -> Floats:
-    """The encoding of the first `count` positions of a model, [count, D] float32."""
-    return sinusoid(config.positions, config.position_offset, count, config.hidden_dim)
 
 
 def relative_buckets(count: int, distance: int, both: bool) -> Ids:

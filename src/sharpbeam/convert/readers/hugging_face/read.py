@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,14 @@ import numpy as np
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.foreign import ForeignModel, checked_decoding
 from sharpbeam.convert.formats.hugging_face import read_hugging_face_weights
-from sharpbeam.convert.formats.weights import Tensor, Tensors, values
-from sharpbeam.convert.readers.hugging_face import marian, t5
+from sharpbeam.convert.formats.weights import Tensors, values
+from sharpbeam.convert.readers.hugging_face.families import FAMILIES
 from sharpbeam.convert.readers.hugging_face.tokens import read_tokens
 from sharpbeam.convert.readers.tokens import SUPPRESSED_BIAS
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.text.json import read_json
 
-# From the facts of config.json and the weights of one class of `transformers`: the facts of TransformerConfig except
-# those of tokens, and all tensors by our names. Raises ModelError by name for a feature that Sharpbeam lacks.
-Reader = Callable[[Facts, Tensors], tuple[dict[str, Any], dict[str, Tensor]]]
-# By model_type: the defaults of the class, since older versions leave them out of config.json, and the reader.
-FAMILIES: Mapping[str, tuple[Mapping[str, Any], Reader]] = {
-    **{kind: (defaults, marian.read_marian) for kind, defaults in marian.DEFAULTS.items()},
-    **{kind: (defaults, t5.read_t5) for kind, defaults in t5.DEFAULTS.items()},
-}
 # Options of `generate` that are not supported, and the value without an effect (as none, zero or an empty list).
 _LACKED: dict[str, Any] = {
     "suppress_tokens": None,
@@ -103,10 +95,7 @@ def _refuse_lacking_options(generation: Facts) -> None:
 
 
 def _forced_facts(languages: Mapping[str, int], target_tag: bool, generation: Facts) -> dict[str, Any]:
-    """The facts of the token that `generate` forces first: a language's makes that the default target language.
-
-    Raises ModelError if that is another token of a model with languages: then our answers would begin otherwise.
-    """
+    """The facts of the token that `generate` forces first, which may only be a tag if the model has languages."""
     forced = generation.get("forced_bos_token_id")
     if forced is None:
         return {}

@@ -60,33 +60,24 @@ def read_tokens(folder: Path, kind: str, sizes: Mapping[str, Any], special: Mapp
     """The tokens of the model in `folder`, whose config has these `sizes`; `special` lacks unk. Raises ModelError."""
     path = folder / "tokenizer_config.json"
     tokenizer = Facts(path, read_json(path) if path.is_file() else {}, {"extra_ids": 100})
-    size = sizes["source_vocab_size"]
     if kind == "marian":
-        return _marian(folder, tokenizer, size, sizes["target_vocab_size"], special)
-    if kind == "mbart":
-        return _mbart(folder, tokenizer, size, special)
-    if kind != "m2m_100":
-        return _t5(folder, tokenizer, size, special)
+        return _marian(folder, tokenizer, sizes["source_vocab_size"], sizes["target_vocab_size"], special)
+    read = _mbart if kind == "mbart" else _t5 if kind != "m2m_100" else _nllb
     # One class of weights has several tokenizers, which differ in the ids of tokens and in the places of tags.
-    if tokenizer.text("tokenizer_class"):
+    if kind == "m2m_100" and tokenizer.text("tokenizer_class"):
         classes = {**dict.fromkeys(_M2M_CLASSES, _m2m), **dict.fromkeys(_NLLB_CLASSES, _nllb)}
         read = tokenizer.choice("tokenizer_class", classes)
-    else:
-        read = _m2m if (folder / "vocab.json").is_file() else _nllb
-    return read(folder, tokenizer, size, special)
+    elif kind == "m2m_100" and (folder / "vocab.json").is_file():
+        read = _m2m
+    return read(folder, tokenizer, sizes["source_vocab_size"], special)
 
 
 def _marian(folder: Path, tokenizer: Facts, source_size: int, target_size: int, special: Mapping[str, int]) -> Tokens:
     shared = not tokenizer.flag("separate_vocabs")
     path = folder / ("vocab.json" if shared else "target_vocab.json")
     source, target = _ids(folder / "vocab.json"), _ids(path)
-    lists = TokenLists(
-        folder,
-        _by_id(source, source_size),
-        _by_id(target, target_size),
-        read_spm(folder / "source.spm")[0],
-        read_spm(folder / "target.spm")[0],
-    )
+    spms = (read_spm(folder / f"{side}.spm")[0] for side in ("source", "target"))
+    lists = TokenLists(folder, _by_id(source, source_size), _by_id(target, target_size), *spms)
     return lists.tokens(_with_unk(path, tokenizer, target, special), lists.tags(shared))
 
 
@@ -166,9 +157,8 @@ def _multilingual(
     # src_lang and tgt_lang of tokenizer_config.json are whatever the tokenizer was saved with, so nothing is a default.
     facts: dict[str, Any] = {"languages": languages, "target_language": target, "source_tag": tag}
     facts["target_tag"] = not target and tag != "target"
-    return TokenLists(folder, pieces, pieces, spm, spm).tokens(
-        special, Tags(facts, languages.values(), languages.values())
-    )
+    tags = Tags(facts, languages.values(), languages.values())
+    return TokenLists(folder, pieces, pieces, spm, spm).tokens(special, tags)
 
 
 def _added_tokens(folder: Path, first: int) -> dict[str, int]:
