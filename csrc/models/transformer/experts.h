@@ -1,6 +1,6 @@
 // The matmuls of a feed-forward part: one expert, or a mixture of experts (Shazeer et al. 2017) of which each row takes
 // the two with the largest router logits (GShard: Lepikhin et al. 2021), however many rows chose the same ones. The
-// twin of experts.py.
+// twin of module.py.
 //
 //   y = g_1 E_1(x) + g_2 E_2(x),   E_e(x) = down_e act(up_e x),   g = softmax(router x), of the two best
 //

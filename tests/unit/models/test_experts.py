@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from support.torch_model import TorchModel  # noqa: E402
 
-from sharpbeam.models.transformer.experts import mixture, route  # noqa: E402
+from sharpbeam.models.transformer.module import mixture, route  # noqa: E402
 
 CONFIG = TransformerConfig(
     31,

@@ -20,9 +20,8 @@ from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, values
-from sharpbeam.convert.readers.positions import add_positions, with_sines_first
 from sharpbeam.convert.readers.tokens import NO_SPM, Tags, TokenLists, read_list
-from sharpbeam.convert.readers.transformer import add_tensors, in_layers
+from sharpbeam.convert.readers.transformer import add_positions, add_tensors, in_layers, with_sines_first
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.tensors import Int8Matrix
@@ -149,10 +148,9 @@ def _tags(lists: TokenLists, shared: bool, from_eos: bool) -> Tags:
 
 def _vocabularies(folder: Path) -> tuple[list[str], list[str]]:
     """Source and target tokens; one list if they are shared."""
-    shared = _vocabulary(folder, "shared_vocabulary")
+    shared, source, target = (_vocabulary(folder, f"{name}_vocabulary") for name in ("shared", "source", "target"))
     if shared is not None:
         return shared, shared
-    source, target = _vocabulary(folder, "source_vocabulary"), _vocabulary(folder, "target_vocabulary")
     if source is None or target is None:
         raise ModelError(f"{folder} has neither shared_vocabulary nor source_vocabulary and target_vocabulary.")
     return source, target

@@ -45,11 +45,6 @@ def attend(
     return torch.matmul(weights.to(values.dtype), values).transpose(1, 2).flatten(2)
 
 
-def over_keys(mask: Tensor | None) -> Tensor | None:
-    """A mask of source tokens [B, S] for `attend`."""
-    return None if mask is None else mask[:, None, None, :]
-
-
 def position_bias(config: TransformerConfig, side: Side) -> nn.Parameter:
     """A table of biases of scores, by bucket and head."""
     return nn.Parameter(torch.randn(config.relative_buckets, config.heads(side)) * config.hidden_dim**-0.5)

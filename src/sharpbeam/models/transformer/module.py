@@ -8,6 +8,7 @@ Softmax and norms are in float32, also where `forward` runs under bfloat16 autoc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -16,9 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sharpbeam.models.module import LockedDropout, TranslationModule
-from sharpbeam.models.transformer.attention import PositionBias, attend, bias_at, over_keys, position_bias
+from sharpbeam.models.transformer.attention import PositionBias, attend, bias_at, position_bias
 from sharpbeam.models.transformer.config import Side, TransformerConfig
-from sharpbeam.models.transformer.experts import mixture, route
 from sharpbeam.models.transformer.positions import sinusoid
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -115,10 +115,48 @@ class CrossAttention(Sublayer):
         self.out = linear(inner, dim, bias)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, D], keys and values of the source [B, S, 2 A], mask [B, S] -> [B, T, D]."""
+        """[B, T, D], keys and values of the source [B, S, 2 A], mask [B, 1, 1, S] -> [B, T, D]."""
         keys, values = memory.chunk(2, dim=-1)
-        context = attend(self.query(self.enter(x)), keys, values, over_keys(mask), self.heads, self.scaled)
+        context = attend(self.query(self.enter(x)), keys, values, mask, self.heads, self.scaled)
         return self.leave(x, self.out(context))
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The two experts of each position (GShard: Lepikhin et al. 2021); N positions, E experts, none with a limit."""
+
+    expert: Tensor  # [N, 2] int64, the better one first; ties by lower number
+    gate: Tensor  # [N, 2] float32
+    balance: Tensor  # load-balancing loss: 1 if all experts are chosen equally often, up to E
+
+
+def route(logits: Tensor, normalized: bool) -> Routing:
+    """The routing by router logits [N, E] in float32; `normalized` gates sum to 1."""
+    experts = logits.shape[-1]
+    share = torch.softmax(logits, dim=-1)
+    best = logits.argmax(dim=-1, keepdim=True)
+    second = logits.scatter(-1, best, float("-inf")).argmax(dim=-1, keepdim=True)
+    expert = torch.cat([best, second], dim=-1)
+    gate = share.gather(-1, expert)
+    if normalized:
+        gate = gate / gate.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
+    often = F.one_hot(best[:, 0], experts).float().mean(dim=0)
+    return Routing(expert, gate, experts * (often * share.mean(dim=0)).sum())
+
+
+def mixture(x: Tensor, routing: Routing, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
+    """Each position's two answers times their gates: [N, D] -> [N, D]; `apply` gets an expert and its positions."""
+    order = routing.expert.flatten().argsort(stable=True)
+    counts = torch.bincount(routing.expert.flatten(), minlength=1).tolist()
+    place = torch.div(order, 2, rounding_mode="floor")
+    answers, begin = [], 0
+    for expert, count in enumerate(counts):
+        if count:
+            answers.append(apply(expert, x[place[begin : begin + count]]))
+        begin += count
+    mixed = torch.cat(answers) * routing.gate.flatten()[order, None].to(answers[0].dtype) if answers else x
+    result: Tensor = torch.zeros_like(x).to(mixed.dtype).index_add(0, place, mixed)
+    return result
 
 
 class FeedForward(Sublayer):
@@ -178,11 +216,11 @@ class Layer(nn.Module):
         self.ffn = FeedForward(config, side, dropout, config.experts_of(side, number))
 
     def forward(self, x: Tensor, mask: Tensor | None, bias: PositionBias, memory: Tensor | None = None) -> Tensor:
-        """[B, T, D] and the mask [B, S] of the source, for the decoder its keys and values [B, S, 2 A] -> [B, T, D]."""
+        """[B, T, D], mask of the source [B, 1, 1, S], for the decoder its keys and values [B, S, 2 A] -> [B, T, D]."""
         if not self.attends:
             x, _ = self.ssru(x, x.new_zeros(len(x), x.shape[-1], dtype=torch.float32))
         elif self.side == "encoder":
-            x = self.attention(x, over_keys(mask), bias)
+            x = self.attention(x, mask, bias)
         else:
             x = self.attention(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(), bias)
         result: Tensor = self.ffn(x if memory is None else self.cross(x, memory, mask))
@@ -218,7 +256,7 @@ class TransformerModule(TranslationModule):
         position = torch.arange(source.shape[1], device=source.device)
         x, bias = self.embed_at("source", source, position), self._bias("encoder", position)
         for layer in self.encoder:
-            x = layer(x, mask, bias)
+            x = layer(x, None if mask is None else mask[:, None, None], bias)
         x = self.encoder_norm(x)
         return torch.stack([layer.cross.key_value(x) for layer in cast("list[Layer]", list(self.decoder))])
 
@@ -229,7 +267,7 @@ class TransformerModule(TranslationModule):
         position = torch.arange(target.shape[1], device=target.device)
         x, bias = self.embed_at("target", target, position), self._bias("decoder", position)
         for layer, own in zip(self.decoder, memory, strict=True):
-            x = layer(x, mask, bias, own)
+            x = layer(x, None if mask is None else mask[:, None, None], bias, own)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.weights import Tensor, Tensors, values
-from sharpbeam.convert.readers.positions import add_learned, add_positions, with_sines_first
-from sharpbeam.convert.readers.transformer import add_tensors, in_layers
+from sharpbeam.convert.readers.transformer import add_learned, add_positions, add_tensors, in_layers, with_sines_first
 from sharpbeam.errors import ModelError
 
 Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
@@ -49,12 +48,7 @@ _M2M = _COMMON | {
     "decoder_start_token_id": 2,
 }
 _NORMS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
-_MARIAN = _COMMON | {
-    "vocab_size": 58101,
-    "decoder_start_token_id": 58100,
-    "pad_token_id": 58100,
-    "eos_token_id": 0,
-}
+_MARIAN = _COMMON | {"vocab_size": 58101, "decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0}
 _MBART = _COMMON | {"vocab_size": 50265, "forced_eos_token_id": 2}
 # Facts that older versions wrote into config.json, and that the classes no longer read.
 _SINUSOIDAL = dict.fromkeys((*_NORMS, "add_bias_logits"), False) | {"static_position_embeddings": True}
