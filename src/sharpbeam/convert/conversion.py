@@ -133,7 +133,7 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
 def is_model_folder(path: Path) -> bool:
     """Whether `path` is a model folder of Sharpbeam."""
     try:
-        return {"format_version", "architecture"} <= _facts(path).keys()
+        return "format_version" in _facts(path)
     except ModelError:
         return False
 

@@ -38,8 +38,7 @@ class ForeignModel:
         tokens = f"{len(self.source)}{'' if shared else f' and {len(self.target)}'} tokens"
         millions = sum(tensor.size for tensor in self.tensors.values()) / 1e6
         layers = f"{c.encoder_layers}+{c.decoder_layers} layers of width {c.hidden_dim}"
-        count = len(c.languages)
-        languages = f", {count} language{'s' * (count > 1)}" if count else ""
+        languages = f", languages: {len(c.languages)}" if c.languages else ""
         own = "".join(f", {name}={value}" for name, value in self.decoding.items())
         shortlist = ", with its shortlist" if self.shortlist else ""
         return f"{self.origin}, {layers}, {tokens}{languages}, {millions:.1f} million weights{own}{shortlist}"

@@ -78,7 +78,7 @@ def test_a_header_without_a_type_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
         archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(8))
     with pytest.raises(ModelError, match=r"cannot be read as \.npz"):
-        read_model(str(tmp_path / "model.npz"), tmp_path / "vocab.spm")
+        read_model(str(tmp_path / "model.npz"))
 
 
 SPECIAL = {"unk_id": 1, "eos_id": 0, "bos_id": -1, "pad_id": -1}

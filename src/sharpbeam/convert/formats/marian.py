@@ -101,6 +101,8 @@ def _array(name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays by name, without pickle; ModelError for a damaged file, and for arrays of anything but numbers."""
     with reading(path, ".npz", Exception):  # whatever a broken header makes of Python's parser of literals
+        if not path.stat().st_size:
+            raise ValueError("it is empty")
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _SMALL + _DEFLATED * path.stat().st_size:
                 raise ValueError("its arrays are larger than such a file can hold")

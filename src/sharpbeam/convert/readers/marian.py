@@ -92,8 +92,8 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Foreign
 
     `source` and `target` are its vocabularies, if the caller names them. Raises ModelError or InputError.
     """
-    files = _find_files(path, source, target)
-    path = files.model
+    options = path if path.suffix in _YAML else None
+    path = _named_model(path) if options else path
     arrays: dict[str, Stored] = {**(read_marian_file(path) if is_marian_file(path) else read_npz(path))}
     config_bytes = arrays.pop(_CONFIG, None)
     if not isinstance(config_bytes, np.ndarray):
@@ -105,7 +105,7 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Foreign
     arrays = {ours: _in_our_order(ours, arrays[name]) for name, ours in names.items()}
     tensors = Tensors(Weights(path, arrays))
     sizes = _read_transformer(facts, tensors)
-    return _with_tokens(files, sizes, tensors)
+    return _with_tokens(_find_files(path, options, source, target), sizes, tensors)
 
 
 def _read_transformer(facts: Facts, tensors: Tensors) -> dict[str, Any]:
@@ -197,13 +197,13 @@ class MarianFiles:
     notes: tuple[str, ...] = ()
 
 
-def _find_files(path: Path, source: Path | None, target: Path | None) -> MarianFiles:
-    """The files of the model `path`, or of the one that its options `path` name, except those that the caller names.
+def _find_files(model: Path, options: Path | None, source: Path | None, target: Path | None) -> MarianFiles:
+    """The files that belong to `model`, except those that the caller names.
 
     Vocabularies are those that the options name, if they lie next to the model; else srcvocab.* and trgvocab.*; else
     the only one there. Raises ModelError if there is not one, and InputError for options that cannot be read.
     """
-    options, model = (path, _named_model(path)) if path.suffix in _YAML else (_find_options(path), path)
+    options = options or _find_options(model)
     facts = read_options(options) if options else {}
     if source is None:
         vocabularies = _vocabularies(model, facts)
