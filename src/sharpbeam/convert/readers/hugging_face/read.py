@@ -146,10 +146,7 @@ def _search_options(generation: Facts) -> dict[str, Any]:
 
 
 def _lengths(generation: Facts) -> dict[str, int]:
-    """max_length and min_length in new tokens.
-
-    `generate` prefers max_new_tokens to max_length, which counts the token that the decoder starts from; min likewise.
-    """
+    """max_length and min_length in new tokens; those of `generate` count the decoder's start, unless named new."""
     lengths = {}
     for name, least in (("max", 1), ("min", 0)):
         if generation.get(f"{name}_new_tokens") is not None:
