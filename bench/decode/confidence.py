@@ -21,7 +21,7 @@ from bench.harness import record
 from bench.harness.testset import spread
 from sharpbeam import Translator
 from sharpbeam.contract.confidence import LONGEST
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs
 
 Matrix = NDArray[np.float64]
 STEPS = 30  # of Newton's method, which needs about eight

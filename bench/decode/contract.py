@@ -28,8 +28,8 @@ from sharpbeam import Translator
 from sharpbeam.contract.lines import is_plain
 from sharpbeam.report.quality import quality
 from sharpbeam.text.case import titled
+from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.lines import read_lines
-from sharpbeam.text.numbers import lost_numbers
 
 PARAGRAPH = 5  # sentences
 PLAIN = 10_000  # lines

@@ -24,7 +24,7 @@ from bench.harness import record
 from bench.harness.cache import model_name
 from bench.harness.testset import DATA, test_file
 from sharpbeam import _core
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs
 
 # Name -> languages, of which the data's files hold English first.
 PAIRS = {"enpt": ("eng", "por"), "pten": ("por", "eng")}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from sharpbeam.text.lines import read_lines
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs, read_lines
 
 DATA = "../shared/data"  # where the text is looked for, from the root of the project
 TEST = "tatoeba/eng-deu.test.tsv.gz"

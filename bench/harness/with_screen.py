@@ -12,7 +12,7 @@ from sharpbeam import Translator
 from sharpbeam.output_layers.screen import Screen, Screens
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.artifacts import FolderArtifacts
-from sharpbeam.text.pairs import Pair
+from sharpbeam.text.lines import Pair
 from sharpbeam.types import Floats
 
 

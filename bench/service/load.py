@@ -30,7 +30,7 @@ from bench.harness import record
 from bench.harness.clients import Load, run_clients
 from bench.harness.testset import DATA, TEST, test_file
 from sharpbeam import Translator
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs
 from sharpbeam.text.sentences import split_sentences
 
 CLIENTS = 64

@@ -29,8 +29,7 @@ from sharpbeam import Translator
 from sharpbeam.convert.conversion import read_model
 from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
-from sharpbeam.text.lines import file_digest
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs, file_digest
 from sharpbeam.types import Request
 
 SIZE, BATCH, END = 2000, 40, 11.0

@@ -24,8 +24,7 @@ from bench.harness.testset import DATA, german_english, test_file
 from sharpbeam import Translator
 from sharpbeam.convert.conversion import read_model
 from sharpbeam.options.decode import MachineOptions
-from sharpbeam.text.lines import file_digest
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs, file_digest
 from sharpbeam.text.sentencepiece import train_sentencepiece
 
 HOME = record.ROOT / "build" / "bench" / "identity"

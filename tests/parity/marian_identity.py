@@ -28,7 +28,7 @@ from bench.harness.testset import DATA
 from sharpbeam import Translator
 from sharpbeam.convert.formats.marian import read_marian_file, read_npz
 from sharpbeam.convert.readers.marian import read_marian
-from sharpbeam.text.pairs import Pair, column_pairs
+from sharpbeam.text.lines import Pair, column_pairs
 
 HOME = record.ROOT / "build" / "bench" / "marian-identity"
 CLOSE = 1e-4  # of log probabilities, as a share of what is above 1

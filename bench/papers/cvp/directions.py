@@ -36,7 +36,7 @@ from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.screen import Screens
 from sharpbeam.report.quality import quality
 from sharpbeam.storage.artifacts import FolderArtifacts
-from sharpbeam.text.pairs import Pair, column_pairs
+from sharpbeam.text.lines import Pair, column_pairs
 from sharpbeam.types import Per
 
 ENGLISH = ("en", "eng_Latn", "eng")  # its codes in M2M100, in NLLB, in OPUS-MT

@@ -28,7 +28,7 @@ from bench.papers.l2s.screens import Clusters, cluster, screen_at
 from bench.papers.l2s.subjects import MODELS, named
 from sharpbeam import Translator
 from sharpbeam.output_layers.screen import ScreenLayer
-from sharpbeam.text.pairs import Pair
+from sharpbeam.text.lines import Pair
 
 CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
 BUDGETS = (50, 100, 200, 400)  # average tokens of a set

@@ -8,8 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.harness.testset import NoDataError
-from sharpbeam.text.lines import read_lines
-from sharpbeam.text.pairs import Pair, column_pairs
+from sharpbeam.text.lines import Pair, column_pairs, read_lines
 
 MODELS = ("models", "runs")  # where models are looked for, from the root of the project
 # The widest of its kind that was trained: one layer of 1,500 for the two of the paper, with the same output layer.

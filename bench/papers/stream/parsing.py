@@ -38,7 +38,7 @@ from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.scheduling.stream import Stream
 from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.work import Work
-from sharpbeam.text.pairs import column_pairs
+from sharpbeam.text.lines import column_pairs
 from sharpbeam.types import Hypothesis, Request
 
 WIDTH, REQUESTS, CAPACITY, CHILDREN = 10, 10, 100, 3  # k, n, nk, M

@@ -15,7 +15,7 @@ from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
-from sharpbeam.text.numbers import lost_numbers
+from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept
 from sharpbeam.text.vocabulary import Vocabulary
 

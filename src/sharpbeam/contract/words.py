@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.results import Translation
-from sharpbeam.text.repetition import WORD
+from sharpbeam.text.flags import WORD
 
 SPACE = "▁"  # begins a piece after a space, in SentencePiece
 _NEAR = 12  # characters to look ahead where a piece is not what the text has

@@ -26,8 +26,7 @@ from sharpbeam.options.keywords import ShortlistKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.artifacts import present_artifacts
-from sharpbeam.text.lines import check_readable
-from sharpbeam.text.pairs import Pair, column_pairs
+from sharpbeam.text.lines import Pair, check_readable, column_pairs
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Ids, Scores
 

@@ -12,7 +12,7 @@ from sharpbeam.decoding.results import Answer
 from sharpbeam.errors import InputError
 from sharpbeam.jobs.chunks import chunked_answers, engine_warnings
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.text.pairs import Pair
+from sharpbeam.text.lines import Pair
 
 
 def score_pairs(

@@ -25,9 +25,15 @@ from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
-from sharpbeam.text.encodings import check_encoding
 from sharpbeam.text.glossary import Glossary, Terms
-from sharpbeam.text.lines import DecodingErrors, StandardInput, check_readable, is_standard_input, read_all
+from sharpbeam.text.lines import (
+    DecodingErrors,
+    StandardInput,
+    check_encoding,
+    check_readable,
+    is_standard_input,
+    read_all,
+)
 
 log = logging.getLogger("sharpbeam.jobs")
 

@@ -114,7 +114,8 @@ class NativeSearch:
         """The answers of the requests that are done."""
         hypotheses: dict[int, list[Hypothesis]] = {}
         for request, saved_steps, answers in finished:
-            self.work.count(0, 0, 0, requests=1, saved_steps=saved_steps)
+            self.work.requests += 1
+            self.work.saved_steps += saved_steps
             hypotheses[request] = self._hypotheses(request, answers)
         return hypotheses
 

@@ -25,26 +25,10 @@ class Work:
         """Rows for each one that candidates were asked for (CUBE eq. 15); 1 without cube pruning."""
         return self.expansions / self.sub_cubes if self.sub_cubes else 1.0
 
-    def count(
-        self,
-        steps: int,
-        expansions: int,
-        request_steps: int,
-        model_rows: int = 0,
-        sub_cubes: int = 0,
-        settled: int = 0,
-        requests: int = 0,
-        saved_steps: int = 0,
-    ) -> None:
-        """Add the counts of one call."""
-        self.steps += steps
-        self.expansions += expansions
-        self.request_steps += request_steps
-        self.model_rows += model_rows
-        self.sub_cubes += sub_cubes
-        self.settled += settled
-        self.requests += requests
-        self.saved_steps += saved_steps
+    def count(self, *counts: int) -> None:
+        """Add the counts of one call, in the order of the fields; those that are left out are 0."""
+        for name, count in zip(_COUNTS, counts, strict=False):
+            setattr(self, name, getattr(self, name) + count)
 
     def since(self, before: Work) -> Work:
         """The counts that were added since they were `before`."""

@@ -9,12 +9,12 @@ more than the texts: garbage (its tokens are most improbable), cut at max_length
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
 from sharpbeam.text.languages import is_other_language
-from sharpbeam.text.numbers import lost_numbers
-from sharpbeam.text.repetition import WORD, is_loop
 from sharpbeam.text.spans import Span, blanked, kept
 
 Flag = Literal["omission", "loop", "copy", "language", "garbage", "span", "number", "cut"]
@@ -24,6 +24,14 @@ LONGEST_RUN = 4  # words in lower case, so no name, that an answer may not have 
 LEAST_LENGTH = 0.45  # of an answer, as a share of its source
 SHORT = 20  # letters of a source that may have any answer
 _WIDE = "\u1100"  # from here on a letter says as much as some three Latin ones
+# One ideograph, kana or Thai letter; a run of other letters; a number; or one other character.
+ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+WORD = re.compile(rf"[{ALONE}]|[^\W\d_{ALONE}]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,]\d+)*|[^\w\s]|_")
+LONGEST_PERIOD = 12  # words of a loop
+_COPIES = re.compile(rf"(.{{1,{LONGEST_PERIOD}}}?)\1\1+", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'\u2019\u00a0\u202f]\d+)*(?![\w])")
+_JOINS = re.compile(r"(?<=\d)[.,:'\u2019\s](?=\d)")
+_AFTERNOON = re.compile(r"(?::\d\d)?\s*[pP]\.?\s?[mM]\b")
 
 
 def text_flags(source: str, answer: str, spans: Sequence[Span], target: str = "") -> tuple[Flag, ...]:
@@ -85,3 +93,46 @@ def _is_short(source: str, answer: str) -> bool:
 
 def _length(text: str) -> int:
     return sum(3 if letter >= _WIDE else 1 for letter in text if letter.isalnum())
+
+
+def is_loop(source: str, translation: str) -> bool:
+    """Whether words of the translation repeat one after another, more often than those of its source."""
+    period, count = _repeats(translation)
+    return count >= (4 if period == 1 else 3) and count > _repeats(source)[1] + 1
+
+
+def _repeats(text: str) -> tuple[int, int]:
+    """Words of the passage that is repeated most often, and the number of its copies: three or more, or one."""
+    ids: dict[str, str] = {}  # a character for each word, so that a regular expression sees words
+    words = "".join(ids.setdefault(word, chr(0x10000 + len(ids))) for word in WORD.findall(text.casefold()))
+    copies = ((len(match[1]), len(match[0]) // len(match[1])) for match in _COPIES.finditer(words))
+    return max(copies, key=lambda each: (each[1], -each[0]), default=(1, 1))
+
+
+def lost_numbers(source: str, answer: str) -> list[tuple[int, int]]:
+    """Ranges of the numbers in `source` that are not in `answer` in any form: 1,000.5 may be 1.000,5 or 1000,5.
+
+    20,000 may be 20 of a word for thousands, and 5 p.m. may be 17.
+    """
+    if not re.search(r"\d", source):
+        return []
+    answer = _ascii(answer)
+    groups = set(re.findall(r"\d+", answer)) | set(re.findall(r"\d+", _JOINS.sub("", answer)))
+    groups |= {re.sub(r"\D", "", match[0]) for match in re.finditer(r"\d+(?:[.,:]\d+)*", answer)}
+    plain = _ascii(source)
+    lost = []
+    for number in _NUMBER.finditer(plain):
+        digits = re.sub(r"\D", "", number[0])
+        forms = {digits, re.sub(r"(?:000)+$", "", digits)}
+        if _AFTERNOON.match(plain, number.start() + len(re.split(r"\D", number[0])[0])):
+            forms.add(str(int(re.split(r"\D", number[0])[0]) % 12 + 12))
+        if not forms & groups and not set(re.findall(r"\d+", number[0])) <= groups:
+            lost.append(number.span())
+    return lost
+
+
+def _ascii(text: str) -> str:
+    """The text with the digits of all scripts as ASCII; of the same length."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in text)

@@ -6,11 +6,13 @@ A last line without a line feed counts, and a byte order mark at the start of an
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gzip
 import hashlib
 import io
 import os
+import re
 import select
 import stat
 import sys
@@ -18,16 +20,25 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from sharpbeam.errors import InputError, needs_extra
+from sharpbeam.options.schema import require
 
+Pair = tuple[str, str]
 DecodingErrors = Literal["strict", "replace"]  # bytes that are not of the encoding: raise, or put U+FFFD
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "standard input"
 MOST_BYTES = 64 << 20  # of a line: more is no sentence, and may be a few compressed bytes that fill the memory
 _DASH = Path("-")  # the name that stands for standard input
+# Those of the Encoding Standard, by Python's names. Python has others, which no text is in and which take long. In all
+# of these a line feed is one byte, as in ASCII.
+_KNOWN = re.compile(
+    r"utf-8|ascii|cp(866|874|932|949|950|125\d)|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gb(k|2312|18030)|"
+    r"big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
+)
 
 
 class _Stream(Protocol):
@@ -201,3 +212,53 @@ def _raw_lines(stream: _Stream) -> Iterator[bytes]:
         if len(line) > MOST_BYTES:
             raise EOFError(f"the next line has more than {MOST_BYTES >> 20} MiB; split it into sentences")
         yield line
+
+
+def file_pairs(
+    source: Path, target: Path, errors: DecodingErrors = "strict", encoding: str = "utf-8"
+) -> Iterator[Pair]:
+    """(source, target) lines of two files; InputError if one of them ends before the other."""
+    lines = zip_longest(*(read_lines(path, errors, encoding=encoding) for path in (source, target)))
+    for number, (left, right) in enumerate(lines, 1):
+        if left is None or right is None:
+            shorter, longer = (source, target) if left is None else (target, source)
+            raise InputError(
+                f"{shorter} has {number - 1} lines, but {longer} has more; they must have the same number."
+            )
+        yield left, right
+
+
+def column_pairs(
+    path: Path | None,
+    source_column: int,
+    target_column: int,
+    errors: DecodingErrors = "strict",
+    standard_input: StandardInput | None = None,
+    encoding: str = "utf-8",
+) -> Iterator[Pair]:
+    """(source, target) from columns, counted from 0, of a tab-separated file (None = standard input)."""
+    last = max(source_column, target_column)
+    for number, line in enumerate(read_lines(path, errors, standard_input, encoding), 1):
+        columns = line.split("\t")
+        if len(columns) <= last:
+            raise InputError(
+                f"{path or STANDARD_INPUT}, line {number}: columns 0 to {last} are needed, separated by tabs; "
+                f"the line has {len(columns)}."
+            )
+        yield columns[source_column], columns[target_column]
+
+
+def known_encoding(name: str) -> str | None:
+    """Python's name of an encoding that has several, such as latin-1; None for one that is not known."""
+    try:
+        codec = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return None
+    return codec if _KNOWN.fullmatch(codec) else None
+
+
+def check_encoding(name: str) -> str:
+    """The same; raises OptionError for one that is not known."""
+    codec = known_encoding(name)
+    require(codec is not None, "encoding", name, "an encoding of text, such as utf-8, latin-1, cp1252 or shift_jis")
+    return codec or ""

@@ -26,7 +26,7 @@ from sharpbeam.output_layers.exact import exact_layer
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.text.pairs import Pair, column_pairs, file_pairs
+from sharpbeam.text.lines import Pair, column_pairs, file_pairs
 from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress

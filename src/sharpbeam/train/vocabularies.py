@@ -9,7 +9,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import VocabularyOptions
 from sharpbeam.storage.atomic import write_bytes
-from sharpbeam.text.pairs import Pair
+from sharpbeam.text.lines import Pair
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.text.words import WordVocabulary

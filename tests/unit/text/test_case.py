@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from sharpbeam.text.case import case_of, lower, outside, titled, upper
-from sharpbeam.text.numbers import lost_numbers
+from sharpbeam.text.flags import lost_numbers
 
 NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
 

@@ -12,9 +12,15 @@ import pytest
 
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.text import lines as lines_module
-from sharpbeam.text.encodings import check_encoding
-from sharpbeam.text.lines import StandardInput, check_readable, read_all, read_lines
-from sharpbeam.text.pairs import column_pairs, file_pairs
+from sharpbeam.text.lines import (
+    StandardInput,
+    check_encoding,
+    check_readable,
+    column_pairs,
+    file_pairs,
+    read_all,
+    read_lines,
+)
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sharpbeam.text.repetition import is_loop
+from sharpbeam.text.flags import is_loop
 
 
 @pytest.mark.parametrize(

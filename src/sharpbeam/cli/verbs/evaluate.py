@@ -14,8 +14,7 @@ from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOpti
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import option
 from sharpbeam.report import quality
-from sharpbeam.text.lines import check_readable
-from sharpbeam.text.pairs import column_pairs, file_pairs
+from sharpbeam.text.lines import check_readable, column_pairs, file_pairs
 
 
 @verb(without=("beam_size", "num_hypotheses", "return_attention", SamplingOptions))

@@ -49,9 +49,7 @@ def score(
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.jobs.progress import progress_bar
     from sharpbeam.jobs.score_lines import record, score_lines, score_pairs
-    from sharpbeam.text.encodings import check_encoding
-    from sharpbeam.text.lines import StandardInput, check_readable, read_lines
-    from sharpbeam.text.pairs import column_pairs, file_pairs
+    from sharpbeam.text.lines import StandardInput, check_encoding, check_readable, column_pairs, file_pairs, read_lines
 
     language = task_of(find_models(model)[0]) == "language"
     _check_sides(source, target, language, apart)

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from sharpbeam.documents.segment import Built, Part, Segment, check_count
 from sharpbeam.errors import InputError
-from sharpbeam.text.encodings import known_encoding
+from sharpbeam.text.lines import known_encoding
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
