@@ -78,12 +78,11 @@ class Bench:
 
     def point(self, setting: Setting, beam: int) -> dict[str, float]:
         """BLEU, time and work of one setting."""
-        work = self._translators[setting.normalized].work
-        before = dataclasses.replace(work)
+        before = self._translators[setting.normalized].work
         began = time.process_time()
         translations = self.translate(setting, beam)
         seconds = time.process_time() - began
-        count = work.since(before)
+        count = self._translators[setting.normalized].work.since(before)
         return {
             "beam_size": beam,
             "bleu": round(self.bleu(translations), 2),

@@ -66,7 +66,7 @@ class Contender:
         self.work = Work()
 
     def __call__(self) -> list[Translation]:
-        before = dataclasses.replace(self._translator.work)
+        before = self._translator.work
         answers = self._by_count() if self._at_once else self._translator.translate(self._sources, **self._options)
         self.work = self._translator.work.since(before)
         return answers

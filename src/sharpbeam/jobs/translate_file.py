@@ -185,7 +185,7 @@ class TranslationJob:
             output.skip(line)
         if progress is not None and finished:
             progress(finished)
-        before, began, first = dataclasses.replace(self.translator.work), time.perf_counter(), 0
+        before, began, first = self.translator.work, time.perf_counter(), 0
         # If chunks may change last bits, all are equally long, for the same result in every run.
         fixed = 0 if self.translator.loaded.machine.batch_invariant else chunks.CHUNK
         items = enumerate(lines, finished + 1)

@@ -88,7 +88,8 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
     if hidden.isupper() and sum(map(str.isalpha, hidden)) >= LEAST_CAPITALS:
         name, chosen = "upper", words
     elif not runs and len(words) > LEAST_LOWERED and 2 * begun >= len(words) and words[0][0][0].isupper():
-        name, chosen = "title", [word for word in words if len(word[0]) == 1 or word[0][1:].islower()]
+        names = [word for word in words if len(word[0]) == 1 or word[0][1:].islower()]
+        name, chosen = "title", [word for word in names if word[0][0].isupper()]
     if not chosen:
         return None
     language = language_of(hidden, language)

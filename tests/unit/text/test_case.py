@@ -56,6 +56,12 @@ def test_usual_case_is_left_alone(text: str) -> None:
     assert spelled(text) is None
 
 
+def test_a_small_word_of_a_title_cannot_be_a_name() -> None:
+    text = "Old Man Sleeps over Houses"
+    case = case_of(text, text, "en", lambda word: 1.0)
+    assert case is not None and "over" not in [text[start:end] for start, end in case.words]
+
+
 def test_german_nouns_are_no_title() -> None:
     assert spelled("Guten Morgen, Herr Maier", "de") is None
 
