@@ -9,8 +9,10 @@ The other flags are those of text/flags.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -123,10 +125,8 @@ def guarded_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps
     flags = best.verdict.flags
     if not flags or (flags == ("cut",) and first.cut) or not contract.again:
         return best
-    ways = list(_attempts(text, spans, best.verdict, contract))
-    answers = iter((yield from together([steps for way in ways for steps in way.steps(text, spans, contract)])))
-    others = [other for way in ways for other in _candidates(way, [next(answers) for _ in way.ranges], spans, contract)]
-    chosen = min([best, *others], key=lambda one: one.badness)
+    attempts = yield from together(list(_attempts(text, spans, best.verdict, contract)))
+    chosen = min([best, *chain(*attempts)], key=lambda one: one.badness)
     if chosen is best:
         return best
     parts = [(place, bare(answer, contract)) for place, answer in chosen.parts]
@@ -141,28 +141,17 @@ def inside(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     return [span.moved(-start) for span in spans if start <= span.start < end]
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """Another way to decode a source: ranges of it, and how the options are changed."""
-
-    ranges: tuple[Range, ...]
-    changes: dict[str, Any]
-    sentences: bool = False  # the ranges are whole sentences, which are best decoded one by one
-
-    def steps(self, text: str, spans: Sequence[Span], contract: Contract) -> Iterator[Steps[Translation]]:
-        """Those of each range."""
-        changed = replace(contract, changes={**contract.changes, **self.changes})
-        return (sentence_steps(text[start:end], inside(spans, start, end), changed) for start, end in self.ranges)
-
-
-def _attempts(source: str, spans: Sequence[Span], verdict: Verdict, contract: Contract) -> Iterator[_Attempt]:
+def _attempts(
+    source: str, spans: Sequence[Span], verdict: Verdict, contract: Contract
+) -> Iterator[Steps[list[Decoded]]]:
     """Ways to decode a source again: by a larger beam with a coverage penalty, and in pieces."""
-    yield _Attempt(((0, len(source)),), AGAIN | (ATTENDING if contract.attends else {}))
+    again = partial(_decoded_again, source, spans, contract)
+    yield again([(0, len(source))], AGAIN | (ATTENDING if contract.attends else {}))
     hidden = covered(source, spans)  # nothing is cut in a span
     whole = split_sentences(hidden, contract.language)
     ranges = tuple(whole) if len(whole) > 1 else _clauses(hidden, verdict)
     if len(ranges) > 1:
-        yield _Attempt(ranges, {"return_attention": True} if contract.attends else {}, len(whole) > 1)
+        yield again(ranges, {"return_attention": True} if contract.attends else {}, sentences=len(whole) > 1)
 
 
 def _clauses(source: str, verdict: Verdict) -> tuple[Range, ...]:
@@ -175,16 +164,25 @@ def _clauses(source: str, verdict: Verdict) -> tuple[Range, ...]:
     return ((0, len(source[:cut].rstrip())), (cut, len(source)))
 
 
-def _candidates(
-    way: _Attempt, answers: Sequence[Translation], spans: Sequence[Span], contract: Contract
-) -> list[Decoded]:
-    """The answers of an attempt: each hypothesis of one that was decoded as a whole."""
+def _decoded_again(
+    text: str,
+    spans: Sequence[Span],
+    contract: Contract,
+    ranges: Sequence[Range],
+    changes: Mapping[str, Any],
+    sentences: bool = False,
+) -> Steps[list[Decoded]]:
+    """Ranges of a text, which may be its `sentences`, by changed options; each hypothesis of one that is whole."""
+    changed = replace(contract, changes={**contract.changes, **changes})
+    own = [inside(spans, *place) for place in ranges]
+    parts = zip(ranges, own, strict=True)
+    answers = yield from together([sentence_steps(text[slice(*place)], each, changed) for place, each in parts])
     if len(answers) > 1:
-        parts = zip(answers, way.ranges, strict=True)
-        verdicts = [check_translation(each, 0, inside(spans, *place), contract.target) for each, place in parts]
+        judged = zip(answers, own, strict=True)
+        verdicts = [check_translation(answer, 0, each, contract.target) for answer, each in judged]
         flags: dict[Flag, None] = {flag: None for verdict in verdicts for flag in verdict.flags}
         worst = Verdict(tuple(flags), max(verdict.missing for verdict in verdicts))
-        return [Decoded(tuple(zip(way.ranges, answers, strict=True)), worst, sentences=way.sentences)]
+        return [Decoded(tuple(zip(ranges, answers, strict=True)), worst, sentences=sentences)]
     (answer,) = answers
     return [
         Decoded.whole(replace(answer, hypotheses=(hypothesis,), sentence_flags=verdict.flags), verdict)
