@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 from sharpbeam.contract.lines import is_plain, line_steps, one_step
 from sharpbeam.contract.sentences import Contract
-from sharpbeam.contract.steps import Job
+from sharpbeam.contract.steps import Decode, Job, Results, decode_jobs
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
-
-Results = Generator[tuple[int, Translation], None, None]
-Decode = Callable[[Sequence[str], DecodeOptions], Results]
 
 
 def decode_lines(
@@ -55,17 +51,12 @@ def decode_lines(
         while waiting:
             jobs, answers = dict(waiting), {index: dict[int, Translation]() for index in waiting}
             waiting.clear()
-            groups: dict[tuple[tuple[str, Any], ...], list[tuple[int, int]]] = {}  # jobs that are decoded together
-            for index, own in jobs.items():
-                for number, job in enumerate(own):
-                    groups.setdefault(tuple(sorted(job.changes.items())), []).append((index, number))
-            for changes, places in groups.items():
-                own_texts = [jobs[index][number].text for index, number in places]
-                with closing(decode(own_texts, options.changed(**dict(changes)))) as decoded:
-                    for place, answer in decoded:
-                        index, number = places[place]
-                        answers[index][number] = answer
-                        if len(answers[index]) == len(jobs[index]):
-                            yield from advance(index, [answers[index][each] for each in range(len(jobs[index]))])
+            places = [(index, number) for index, own in jobs.items() for number in range(len(own))]
+            with closing(decode_jobs([job for own in jobs.values() for job in own], decode, options)) as decoded:
+                for place, answer in decoded:
+                    index, number = places[place]
+                    answers[index][number] = answer
+                    if len(answers[index]) == len(jobs[index]):
+                        yield from advance(index, [answers[index][each] for each in range(len(jobs[index]))])
 
     return results()

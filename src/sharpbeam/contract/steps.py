@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sharpbeam.decoding.results import Translation
+from sharpbeam.options.decode import DecodeOptions
 
 R = TypeVar("R")
+Results = Generator[tuple[int, Translation], None, None]
+Decode = Callable[[Sequence[str], DecodeOptions], Results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,16 @@ class Job:
 
 Steps = Generator[Sequence[Job], Sequence[Translation], R]
 """Yields jobs and is sent their translations, in the same order; returns the result. It does no decoding itself."""
+
+
+def decode_jobs(jobs: Sequence[Job], decode: Decode, options: DecodeOptions) -> Results:
+    """Yield (index in `jobs`, translation) as they are done; those that change the options alike go together."""
+    groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+    for index, job in enumerate(jobs):
+        groups.setdefault(tuple(sorted(job.changes.items())), []).append(index)
+    for changes, indices in groups.items():
+        with closing(decode([jobs[index].text for index in indices], options.changed(**dict(changes)))) as decoded:
+            yield from ((indices[place], answer) for place, answer in decoded)
 
 
 def together(steps: Sequence[Steps[R]]) -> Steps[list[R]]:

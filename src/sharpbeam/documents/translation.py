@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sharpbeam.api.base import in_order
 from sharpbeam.api.translator import Translator
 from sharpbeam.contract.sentences import word_rarity
-from sharpbeam.contract.steps import Steps
+from sharpbeam.contract.steps import Results, Steps, decode_jobs
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, document_steps
@@ -123,6 +124,10 @@ def run_steps(
 
     Each job has the terms of `glossary` that are in its text.
     """
+
+    def decode(texts: Sequence[str], changed: DecodeOptions) -> Results:
+        return translator.translate_iter(texts, raw=True, options=changed, glossary=glossary)
+
     answers: Any = None
     while True:
         try:
@@ -130,12 +135,4 @@ def run_steps(
         except StopIteration as end:
             result: R = end.value
             return result
-        groups: dict[tuple[tuple[str, Any], ...], list[int]] = {}
-        for index, job in enumerate(jobs):
-            groups.setdefault(tuple(sorted(job.changes.items())), []).append(index)
-        answers = [None] * len(jobs)
-        for changes, indices in groups.items():
-            texts, changed = [jobs[index].text for index in indices], options.changed(**dict(changes))
-            own = translator.translate(texts, raw=True, options=changed, progress=progress, glossary=glossary)
-            for index, answer in zip(indices, own, strict=True):
-                answers[index] = answer
+        answers = in_order(decode_jobs(jobs, decode, options), len(jobs), progress)

@@ -12,6 +12,7 @@ pytest.importorskip("sentencex", reason="the extra documents is not installed")
 from support.decoders import Decoder, answer, run, same
 
 from sharpbeam.contract.guards import check_translation
+from sharpbeam.contract.steps import Results
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import document_steps, read_document, run_steps
 from sharpbeam.options.decode import DecodeOptions
@@ -115,9 +116,9 @@ def test_what_is_decoded_again_has_the_glossary_too() -> None:
     class FirstLoses:
         """The first answers lack their ends."""
 
-        def translate(self, texts: list[str], *, raw: bool, glossary: Glossary, **options: object) -> list:
+        def translate_iter(self, texts: list[str], *, raw: bool, glossary: Glossary, **options: object) -> Results:
             calls.extend(tuple(forms) for text in texts for forms in glossary.required(text))
-            return [loses_the_rest(text) for text in texts]
+            yield from enumerate(map(loses_the_rest, texts))
 
     text = "One two three four five six. Seven eight nine ten."
     glossary = Glossary({"one": "um", "nine": "nove"})
