@@ -88,10 +88,7 @@ def translate_document(
     if path.exists() and Path(output).exists() and path.samefile(output):
         raise OutputError(f"{output} is the document itself, which would be lost; write to another file.")
     name = format_of(path) if format == "auto" else format
-    try:
-        content = read_whole(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    content = read_whole(path, InputError)
     try:
         done = translate_text(
             translator,

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharpbeam.errors import InputError
+from sharpbeam.text.flags import ALONE
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.termbase import read_termbase
 
 Terms = Mapping[str, str | Sequence[str]]
 
-# Scripts that are written without spaces: Thai, kana, ideographs.
-_ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 MOST_LETTERS, MOST_FORMS = 200, 32  # of a term or a form; forms of a term
-_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Glossary:
 
     def __init__(self, terms: Terms) -> None:
         """Raises InputError unless each term has a translation, or a list of them, and none is overlong."""
-        self.terms = {term: _forms(term, value) for term, value in _checked(terms).items() if term.strip()}
+        self.terms = dict(_checked(terms))
         """The forms of each term."""
         self._by_first: dict[str, list[str]] = {}
         for term in sorted(self.terms, key=lambda term: (-len(term), term.islower(), term)):
@@ -90,7 +89,7 @@ class RequiredTerms(Glossary):
 
 def spaceless(letter: str) -> bool:
     """Whether a letter is of a script that is written without spaces."""
-    return re.match(rf"[{_ALONE}]", letter) is not None
+    return re.match(rf"[{ALONE}]", letter) is not None
 
 
 def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
@@ -100,7 +99,7 @@ def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     for term in terms:
         if term.forms not in places:
             forms = "|".join(re.escape(form) for form in term.forms)
-            whole = rf"(?<![^\W{_ALONE}])(?:{forms})(?![^\W{_ALONE}])"
+            whole = rf"(?<![^\W{ALONE}])(?:{forms})(?![^\W{ALONE}])"
             places[term.forms] = re.finditer(whole, translation, re.I)
         place = next((place for place in places[term.forms] if not any(used[place.start() : place.end()])), None)
         if place is None:
@@ -129,28 +128,22 @@ def read_glossary(path: Path, source_language: str = "", target_language: str = 
     return Glossary(terms)
 
 
-def _checked(terms: object) -> Terms:
+def _checked(terms: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each term that is not blank with its forms; raises InputError."""
     if not isinstance(terms, Mapping) or not all(isinstance(term, str) for term in terms):
         raise InputError(f"glossary is {terms!r:.200}; give terms with their translations: {{'Haus': 'home'}}.")
-    for term in terms:
-        _check_length(term)
-    return terms
-
-
-def _forms(term: str, value: object) -> tuple[str, ...]:
-    forms = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
-    if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
-        raise InputError(f"the glossary has {value!r:.200} for {term!r}; give a translation, or a list of them.")
-    if len(forms) > MOST_FORMS:
-        raise InputError(f"the glossary has {len(forms)} translations for {term!r}; at most {MOST_FORMS} are allowed.")
-    for form in forms:
-        _check_length(form)
-    return tuple(form.strip() for form in forms)
-
-
-def _check_length(text: str) -> None:
-    if len(text) > MOST_LETTERS:
-        raise InputError(
-            f"the glossary has {text[:40]!r}... of {len(text)} letters; terms and translations have at most "
-            f"{MOST_LETTERS}."
-        )
+    for term, value in terms.items():
+        if not term.strip():
+            continue
+        forms = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
+        if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
+            raise InputError(f"the glossary has {value!r:.200} for {term!r}; give a translation, or a list of them.")
+        if (count := len(forms)) > MOST_FORMS:
+            raise InputError(f"the glossary has {count} translations for {term!r}; at most {MOST_FORMS} are allowed.")
+        longest = max((term, *forms), key=len)
+        if len(longest) > MOST_LETTERS:
+            raise InputError(
+                f"the glossary has {longest[:40]!r}... of {len(longest)} letters; terms and translations have at most "
+                f"{MOST_LETTERS}."
+            )
+        yield term, tuple(form.strip() for form in forms)

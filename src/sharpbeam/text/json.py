@@ -32,8 +32,6 @@ def check_words(path: Path, words: Iterable[str]) -> None:
 def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
     """The content of `path`; raises ModelError if it is no JSON."""
     try:
-        return json.loads(read_whole(path, most_bytes).decode("utf-8"))
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}.") from error
+        return json.loads(read_whole(path, ModelError, most_bytes).decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
         raise ModelError(f"{path} is not JSON: {error}.") from error

@@ -18,13 +18,13 @@ import stat
 import sys
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
-from sharpbeam.errors import InputError, needs_extra
+from sharpbeam.errors import InputError, SharpbeamError, needs_extra
 from sharpbeam.options.schema import require
 
 Pair = tuple[str, str]
@@ -65,9 +65,20 @@ def read_lines(
     count = 0
     try:
         with _open(path, standard_input) as stream:
-            for line in decode_lines(_raw_lines(stream), name, errors, encoding):
-                count += 1
-                yield line
+            while raw := stream.readline(MOST_BYTES + 1):
+                if len(raw) > MOST_BYTES:
+                    raise EOFError(f"the next line has more than {MOST_BYTES >> 20} MiB; split it into sentences")
+                line = raw.removesuffix(b"\n").removesuffix(b"\r")
+                if not count and encoding == "utf-8":
+                    line = line.removeprefix(_BYTE_ORDER_MARK)
+                text, count = line.decode(encoding, errors), count + 1
+                yield text
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}, line {count + 1}: byte {error.start + 1} (0x{error.object[error.start]:02x}) is not valid "
+            f"{encoding.upper()}; name the encoding, as --encoding latin-1, or convert the text: "
+            "iconv -f latin1 -t utf-8."
+        ) from error
     except _failures() as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {name} after line {count}: {reason}.") from error
@@ -112,24 +123,6 @@ class StandardInput:
         return rest
 
 
-def decode_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors, encoding: str = "utf-8"
-) -> Iterator[str]:
-    """Bytes of single lines -> text; `name` stands in errors."""
-    for number, raw in enumerate(raw_lines, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1 and encoding == "utf-8":
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        try:
-            yield line.decode(encoding, errors)
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name}, line {number}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid "
-                f"{encoding.upper()}; name the encoding, as --encoding latin-1, or convert the text: "
-                "iconv -f latin1 -t utf-8."
-            ) from error
-
-
 def read_all(
     paths: Sequence[Path],
     errors: DecodingErrors = "strict",
@@ -141,12 +134,15 @@ def read_all(
         yield from read_lines(path, errors, standard_input, encoding)
 
 
-def read_whole(path: Path, most: int = 1 << 28) -> bytes:
-    """The bytes of a file; OSError also for more than `most`, and for a pipe or device, which may not end."""
-    check_regular(path)
-    if (size := path.stat().st_size) > most:
-        raise OSError(errno.EFBIG, f"it has {size} bytes, and such a file at most {most}", str(path))
-    return path.read_bytes()
+def read_whole(path: Path, failure: type[SharpbeamError], most: int = 1 << 28) -> bytes:
+    """The bytes of a file; `failure` also for more than `most`, and for a pipe or device, which may not end."""
+    try:
+        check_regular(path)
+        if (size := path.stat().st_size) > most:
+            raise failure(f"cannot read {path}: it has {size} bytes, and such a file at most {most}.")
+        return path.read_bytes()
+    except OSError as error:
+        raise failure(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def check_regular(path: Path) -> None:
@@ -204,14 +200,6 @@ def _failures() -> tuple[type[Exception], ...]:
     """Errors of reading a file, with that of zstandard if it was imported."""
     module = sys.modules.get("zstandard")
     return (OSError, EOFError, zlib.error, *((module.ZstdError,) if module else ()))
-
-
-def _raw_lines(stream: _Stream) -> Iterator[bytes]:
-    """The lines of a stream, with their line feeds; raises EOFError for one that is too long."""
-    while line := stream.readline(MOST_BYTES + 1):
-        if len(line) > MOST_BYTES:
-            raise EOFError(f"the next line has more than {MOST_BYTES >> 20} MiB; split it into sentences")
-        yield line
 
 
 def file_pairs(

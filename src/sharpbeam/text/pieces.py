@@ -39,49 +39,27 @@ class PieceVocabulary:
         spm: bytes | None,
     ) -> None:
         """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
-        self._special = {name: special_ids[name] for name in _SPECIAL}
+        self.special_ids = {name: special_ids[name] for name in _SPECIAL}
+        self.spm = spm
         self._silent = frozenset(silent)
-        self._spm = spm
         self._processor = None if spm is None else open_processor(spm, "the vocabulary's file")
-        hidden = {self._special[name] for name in ("bos_id", "eos_id", "pad_id")} | self._silent
-        self._hidden = frozenset(hidden)
+        self._hidden = self._silent.union(self.special_ids[name] for name in ("bos_id", "eos_id", "pad_id"))
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
-        self._pieces = PieceTable(pieces, hidden)
+        self._pieces = PieceTable(pieces, self._hidden)
         self._tags = {piece: i for i, piece in enumerate(pieces) if i in self._silent and tag_code(piece)}
-
-    @classmethod
-    def load(cls, path: Path, spm: Path) -> PieceVocabulary:
-        """Read the list in `path`, and the SentencePiece model where the file `spm` is there. Raises ModelError."""
-        facts = read_any_json(path, WORDS)
-        try:
-            data = read_whole(spm) if spm.exists() else None
-        except OSError as error:
-            raise ModelError(f"cannot read the vocabulary {spm}: {error.strerror or error}.") from error
-        _check(path, facts)
-        return cls(facts["pieces"], facts, facts["silent"], data)
-
-    @property
-    def special_ids(self) -> dict[str, int]:
-        """Ids of unk, bos, eos and pad."""
-        return dict(self._special)
 
     @property
     def serialized(self) -> bytes:
         """The bytes of the list's file, and after them those of the SentencePiece model."""
-        return self.listed + (self._spm or b"")
+        return self.listed + (self.spm or b"")
 
     @cached_property
     def listed(self) -> bytes:
         """The bytes of the list's file, which `load` reads."""
-        facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self._special, "silent": sorted(self._silent)}
+        facts: dict[str, Any] = {"format_version": FORMAT_VERSION, **self.special_ids, "silent": sorted(self._silent)}
         # As json.dumps has it with indent=0, which would take Python's own encoder, item by item.
         head, pieces = json.dumps(facts, ensure_ascii=False, indent=0)[:-2], map(encode_basestring, self._pieces)
         return (head + ',\n"pieces": [\n' + ",\n".join(pieces) + "\n]\n}\n").encode()
-
-    @property
-    def spm(self) -> bytes | None:
-        """The serialized SentencePiece model."""
-        return self._spm
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -91,7 +69,8 @@ class PieceVocabulary:
         ids: list[int] = []
         if self._tags and (tag := _TAG.match(text)) and tag[0] in self._tags:
             ids, text = [self._tags[tag[0]]], text[tag.end() :]
-        return ids + self._pieces.find_all(self._cut(text), self._special["unk_id"])
+        cut = self._processor.EncodeAsPieces(text.replace("\0", " ")) if self._processor else text.split()
+        return ids + self._pieces.find_all(cut, self.special_ids["unk_id"])
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos, pad and silent tokens are left out."""
@@ -110,11 +89,6 @@ class PieceVocabulary:
         """The piece of each id."""
         return tuple(self._pieces.pieces(list(map(int, ids))))
 
-    def _cut(self, text: str) -> list[str]:
-        if self._processor is None:
-            return text.split()
-        return list(self._processor.EncodeAsPieces(text.replace("\0", " ")))
-
 
 def tag_code(piece: str) -> str:
     """The code of a piece >>code<< or <2code>; empty for others."""
@@ -122,8 +96,9 @@ def tag_code(piece: str) -> str:
     return (tag[1] or tag[2]) if tag else ""
 
 
-def _check(path: Path, facts: Any) -> None:
-    """Raise ModelError unless `facts` are what `listed` writes."""
+def read_pieces(path: Path, spm: Path) -> PieceVocabulary:
+    """The list in `path`, with the SentencePiece model where the file `spm` is there; raises ModelError."""
+    facts, data = read_any_json(path, WORDS), read_whole(spm, ModelError) if spm.exists() else None
     again = "convert the model again."
     if not isinstance(facts, dict) or facts.get("format_version") != FORMAT_VERSION:
         raise ModelError(f"{path} is no list of pieces of format_version {FORMAT_VERSION}; {again}")
@@ -136,3 +111,4 @@ def _check(path: Path, facts: Any) -> None:
     ids += silent if isinstance(silent, list) else [None]
     if not all(type(token) is int and 0 <= token < len(pieces) for token in ids):
         raise ModelError(f"{path}: {', '.join(_SPECIAL)} and silent must be ids below {len(pieces)}; {again}")
+    return PieceVocabulary(pieces, facts, facts["silent"], data)

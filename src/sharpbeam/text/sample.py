@@ -12,6 +12,7 @@ from pathlib import Path
 from sharpbeam.text.sentences import short_code
 from sharpbeam.text.vocabulary import Vocabulary
 
+_FOLDER = Path(__file__).parent / "samples"
 FEW = 12  # sentences by which a language is recognized
 UNKNOWN = 8  # tokens that a character counts as that the vocabulary lacks
 
@@ -19,7 +20,7 @@ UNKNOWN = 8  # tokens that a character counts as that the vocabulary lacks
 @cache
 def sample_languages() -> tuple[str, ...]:
     """The codes of the languages that there are sentences of."""
-    return tuple(sorted(path.stem for path in _folder().glob("*.txt")))
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 
 def sample(language: str) -> list[str]:
@@ -44,9 +45,5 @@ def language_of(vocabulary: Vocabulary) -> str:
 
 
 def _read(code: str) -> list[str]:
-    text = (_folder() / f"{code}.txt").read_text(encoding="utf-8")
+    text = (_FOLDER / f"{code}.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line.strip()]
-
-
-def _folder() -> Path:
-    return Path(__file__).parent / "samples"

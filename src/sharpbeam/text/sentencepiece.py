@@ -19,16 +19,9 @@ class SentencePieceVocabulary:
     """A SentencePiece model read from a file. Ids are SentencePiece's own: unk 0, bos 1, eos 2, pad 3 in ours."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            data = read_whole(path)
-        except OSError as error:
-            raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
-        self._processor, self._data = open_processor(data, str(path)), data
-
-    @property
-    def serialized(self) -> bytes:
+        self.serialized = read_whole(path, ModelError)
         """The bytes of the file."""
-        return self._data
+        self._processor = open_processor(self.serialized, str(path))
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
@@ -36,14 +29,8 @@ class SentencePieceVocabulary:
     @property
     def special_ids(self) -> dict[str, int]:
         """Ids of those of unk_id, bos_id, eos_id and pad_id that the model has."""
-        processor = self._processor
-        ids = {
-            "unk_id": processor.unk_id(),
-            "bos_id": processor.bos_id(),
-            "eos_id": processor.eos_id(),
-            "pad_id": processor.pad_id(),
-        }
-        return {name: int(token) for name, token in ids.items() if token >= 0}
+        ids = {name: int(getattr(self._processor, name)()) for name in ("unk_id", "bos_id", "eos_id", "pad_id")}
+        return {name: token for name, token in ids.items() if token >= 0}
 
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from sharpbeam.errors import InputError
 from sharpbeam.text.lines import read_whole
+from sharpbeam.text.sentences import short_code
 from sharpbeam.text.xml_tokens import xml_tokens
 
 _ENTRIES = ("conceptEntry", "termEntry")
@@ -23,14 +23,15 @@ def read_termbase(path: Path, source: str = "", target: str = "") -> dict[str, l
     concepts: list[dict[str, list[str]]] = []
     languages: dict[str, None] = {}
     own = language = text = ""
+    content = read_whole(path, InputError, MOST_BYTES)
     try:
-        for token in xml_tokens(read_whole(path, MOST_BYTES).decode("utf-8-sig")):
+        for token in xml_tokens(content.decode("utf-8-sig")):
             if token.kind == "open":
                 own = own or token.attributes.get("xml:lang", "-")
                 if token.name in _ENTRIES:
                     concepts.append({})
                 elif token.name in _LANGUAGES:
-                    language = _primary(token.attributes.get("xml:lang", ""))
+                    language = short_code(token.attributes.get("xml:lang", ""))
                     languages[language] = None
                 text = ""
             elif token.kind == "text":
@@ -39,10 +40,8 @@ def read_termbase(path: Path, source: str = "", target: str = "") -> dict[str, l
                 concepts[-1].setdefault(language, []).append(" ".join(text.split()))
     except (InputError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from error
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-    first = _primary(source) or (_primary(own) if _primary(own) in languages else next(iter(languages), ""))
-    others = [_primary(target)] if target else [each for each in languages if each != first]
+    first = short_code(source) or (short_code(own) if short_code(own) in languages else next(iter(languages), ""))
+    others = [short_code(target)] if target else [each for each in languages if each != first]
     if first not in languages or len(others) != 1 or others[0] not in languages:
         raise InputError(
             f"{path} has the languages {', '.join(languages) or '(none)'}; a glossary needs two of them: name them as "
@@ -54,7 +53,3 @@ def read_termbase(path: Path, source: str = "", target: str = "") -> dict[str, l
             forms = terms.setdefault(term, [])
             forms += [form for form in concept.get(others[0], []) if form not in forms]
     return {term: forms for term, forms in terms.items() if forms}
-
-
-def _primary(code: str) -> str:
-    return re.split("[-_]", code)[0].lower()

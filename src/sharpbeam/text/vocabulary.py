@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sharpbeam.errors import ModelError
-from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.text.pieces import read_pieces
 from sharpbeam.text.sentencepiece import SentencePieceVocabulary
 from sharpbeam.text.words import WordVocabulary
 
@@ -56,7 +56,7 @@ def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
 def _read(folder: Path, name: str, words: str) -> Vocabulary | None:
     spm, pieces = folder / f"{name}.spm", folder / f"{name}.pieces.json"
     if pieces.exists():
-        return PieceVocabulary.load(pieces, spm)
+        return read_pieces(pieces, spm)
     if spm.exists():
         return SentencePieceVocabulary(spm)
     return WordVocabulary.load(folder / words) if (folder / words).exists() else None

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import read_whole
+from sharpbeam.text.pieces import PieceVocabulary
 
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>", "<pad>")  # ids 0 to 3, as in our SentencePiece vocabularies
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = range(4)
 
 
-class WordVocabulary:
+class WordVocabulary(PieceVocabulary):
     """Words with ids from 0; the first four are the special words. `encode(decode(ids)) == ids` for all other ids."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -28,7 +29,8 @@ class WordVocabulary:
                 raise InputError(f"word {i} is {word!r}; a word must be text without spaces.")
             if ids.setdefault(word, i) != i:
                 raise InputError(f"word {word!r} stands twice, as {ids[word]} and {i}.")
-        # Text cannot name a special word: a "</s>" in a text is an unknown word, not an end.
+        special = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
+        super().__init__(self.words, special, (), None)
         self._ids = {word: i for word, i in ids.items() if word not in SPECIAL_WORDS}
 
     @classmethod
@@ -48,38 +50,16 @@ class WordVocabulary:
     def load(cls, path: Path) -> WordVocabulary:
         """Read a file of `serialized`; anything else raises ModelError."""
         try:
-            words = json.loads(read_whole(path))["words"]
+            words = json.loads(read_whole(path, ModelError))["words"]
             if not isinstance(words, list):
                 raise InputError(f"'words' is {words!r:.40}; it must be a list.")
             return cls(words)
-        except OSError as error:
-            raise ModelError(f"cannot read the vocabulary {path}: {error.strerror or error}.") from error
         except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, InputError) as error:
             raise ModelError(f"{path} is not a word vocabulary: {error}") from error
 
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def special_ids(self) -> dict[str, int]:
-        """Ids of the special words: unk_id, bos_id, eos_id and pad_id."""
-        return {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
-
     def encode(self, text: str) -> list[int]:
-        """Text -> ids, no bos or eos; a word that is not in the list is unk."""
+        """Text -> ids, no bos or eos; a word that is not in the list is unk: a corpus has many."""
         return [self._ids.get(word, UNK_ID) for word in text.split()]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Ids -> words with single spaces between; bos, eos and pad are silent."""
-        return " ".join(self.words[i] for i in ids if i not in (BOS_ID, EOS_ID, PAD_ID))
-
-    def piece(self, token: int) -> str:
-        """The word of one id."""
-        return self.words[token]
-
-    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The word of each id."""
-        return tuple(self.words[token] for token in ids)
 
     @property
     def serialized(self) -> bytes:

@@ -121,7 +121,7 @@ def read_options(path: Path, raw: bytes | None = None) -> dict[str, Any]:
     options.
     """
     with reading(path, "options in YAML, lines `name: value`", yaml.YAMLError, RecursionError, ValueError):
-        data = read_whole(path) if raw is None else raw.rstrip(b"\0")
+        data = read_whole(path, ModelError) if raw is None else raw.rstrip(b"\0")
         if len(data) > _MOST_OPTIONS:
             raise ValueError(f"they have {len(data)} bytes; at most {_MOST_OPTIONS} are read")
         # The loader of texts; the one in C crashes on deep nesting.

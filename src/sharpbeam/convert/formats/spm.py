@@ -7,6 +7,7 @@ from pathlib import Path
 import sentencepiece
 
 from sharpbeam.convert.formats.files import reading
+from sharpbeam.errors import ModelError
 from sharpbeam.text.lines import read_whole
 
 _BPE = ("sentencepiece.bpe.model", "sentencepiece.model")
@@ -31,6 +32,6 @@ def read_spm(path: Path) -> tuple[bytes, list[str]]:
     """The bytes of a SentencePiece model, and its pieces by id; ModelError if it is none, or a piece no text."""
     processor = sentencepiece.SentencePieceProcessor()
     with reading(path, "a SentencePiece model of pieces in UTF-8", RuntimeError, UnicodeDecodeError):
-        data = read_whole(path)
+        data = read_whole(path, ModelError)
         processor.LoadFromSerializedProto(data)
         return data, [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]

@@ -124,5 +124,5 @@ class TokenLists:
 def read_list(path: Path) -> list[str]:
     """The lines of a text file of tokens; raises ModelError."""
     with reading(path, "a list of words in UTF-8", UnicodeDecodeError):
-        text = read_whole(path, WORDS).decode("utf-8").removesuffix("\n")
+        text = read_whole(path, ModelError, WORDS).decode("utf-8").removesuffix("\n")
     return [line.removesuffix("\r") for line in text.split("\n")]
