@@ -9,14 +9,12 @@ The other flags are those of text/flags.py.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sharpbeam.contract.sentences import Contract, bare, sentence_steps
 from sharpbeam.contract.steps import Steps, together
@@ -78,20 +76,17 @@ def check_translation(
     return Verdict(tuple(flags), missing, lost)
 
 
-def coverage(source: str, answer: Answer, source_tokens: Sequence[str]) -> tuple[list[Range], NDArray[np.float64]]:
+def coverage(source: str, answer: Answer, source_tokens: Sequence[str]) -> tuple[list[Range], list[float]]:
     """Ranges of the words of the source, without signs, and the attention that each got in all, at most 1."""
     places = [word for word in words(source) if source[word[0]].isalnum()]
-    total = np.zeros(len(places))
-    owner = np.full(len(source) + 1, -1)
-    for index, (start, end) in enumerate(places):
-        owner[start:end] = index
-    received = np.array(answer.attention)[: len(answer.tokens), :-1].sum(0)
-    for (start, end), share in zip(piece_ranges(source_tokens, source), received, strict=True):
-        own = owner[start:end]
-        own = own[own >= 0]
-        if len(own):
-            total[own[0]] += share
-    return places, np.minimum(total, 1.0)
+    total, ends = [0.0] * len(places), [end for _, end in places]
+    rows = (answer.attention or ())[: len(answer.tokens)]
+    received = map(sum, zip(*rows, strict=True))  # numpy takes three times as long to read tuples
+    for (start, end), share in zip(piece_ranges(source_tokens, source), received, strict=False):
+        own = bisect_right(ends, start)  # the first word that ends after it begins
+        if own < len(places) and max(start, places[own][0]) < end:
+            total[own] += share
+    return places, [min(share, 1.0) for share in total]
 
 
 def _longest_gap(
@@ -104,10 +99,10 @@ def _longest_gap(
     for index, (start, end) in enumerate(places):
         if total <= 0:
             total, begin = 0.0, start
-        if any(span.start < end and start < span.end for span in spans):  # it is there
+        if spans and any(span.start < end and start < span.end for span in spans):  # it is there
             continue
-        size = 0.5 if _IDEOGRAPH.match(source[start]) else 1.0
-        total += size * (1.0 - float(shares[index]) / ENOUGH)
+        size = 0.5 if _IDEOGRAPH.match(source, start) else 1.0
+        total += size * (1.0 - shares[index] / ENOUGH)
         if total > best:
             best, lost = total, (begin, end)
     return best, lost
@@ -173,7 +168,7 @@ def _decoded_again(
     sentences: bool = False,
 ) -> Steps[list[Decoded]]:
     """Ranges of a text, which may be its `sentences`, by changed options; each hypothesis of one that is whole."""
-    changed = replace(contract, changes={**contract.changes, **changes})
+    changed = replace(contract, changes={**contract.changes, **changes}, plain=False)
     own = [inside(spans, *place) for place in ranges]
     parts = zip(ranges, own, strict=True)
     answers = yield from together([sentence_steps(text[slice(*place)], each, changed) for place, each in parts])

@@ -34,6 +34,7 @@ class Contract:
     penalty: float = 0.0  # the length penalty of a line's score
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
     again: bool = True  # what is unsound is decoded again
+    plain: bool = False  # there is nothing to protect, as `is_plain` says
     messages: int = 3  # ICU messages inside of each other that are translated
     changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
     rarity: Callable[[str], float] = len  # of a word of the source
@@ -47,6 +48,10 @@ def word_rarity(vocabulary: Vocabulary) -> Callable[[str], float]:
 
 def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
     """The translation of a sentence."""
+    if contract.plain:
+        (answer,) = yield [Job(text, dict(contract.changes))]
+        best, cut = answer.hypotheses[0], answer.truncated
+        return replace(answer, sentence_flags=answer_flags(text, best, (), cut, contract.target))
     hidden = blanked(text, spans)
     case = case_of(text, hidden, contract.language, contract.rarity)
     changes = dict(contract.changes)

@@ -13,7 +13,7 @@ import numpy as np
 from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
 from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
 from sharpbeam.contract.guards import Decoded, guarded_steps
-from sharpbeam.contract.lines import cut_sentence
+from sharpbeam.contract.lines import cut_sentence, is_plain
 from sharpbeam.contract.sentences import Contract, sentence_steps
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import word_attention
@@ -114,8 +114,9 @@ def _sentence_ranges(segment: Segment, options: DocumentOptions, language: str) 
     """Ranges of the sentences of a segment; none ends inside of fixed text."""
     if not segment.text:
         return []
-    hidden = covered(segment.text, find_spans(segment.text))  # no sentence ends in a span
-    ranges = split_sentences(hidden, language) if options.split_sentences else [(0, len(segment.text))]
+    ranges = [(0, len(segment.text.rstrip() if options.split_sentences else segment.text))]
+    if options.split_sentences and not is_plain(segment.text):
+        ranges = split_sentences(covered(segment.text, find_spans(segment.text)), language)  # none ends in a span
     merged: list[tuple[int, int]] = []
     fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
     for start, end in ranges:
@@ -133,7 +134,8 @@ def _decode_steps(
     """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
     spans = find_spans(text, re.compile("|".join(map(re.escape, fixed))) if fixed else None)
     attends = contract.attends and (guarded or attended)
-    own = replace(contract, changes={"return_attention": True} if attends else {})
+    plain = not spans and is_plain(text)
+    own = replace(contract, changes={"return_attention": True} if attends else {}, plain=plain)
     if guarded:
         return (yield from guarded_steps(text, spans, own))
     return Decoded.whole((yield from sentence_steps(text, spans, own)))

@@ -21,11 +21,11 @@ class Ticket:
     """
 
     def __init__(self, admission: Admission, texts: int) -> None:
-        self._admission, self._texts, self._pending, self._begun = admission, texts, 0, False
+        self._admission, self.texts, self._pending, self._begun = admission, texts, 0, False
 
     def __enter__(self) -> Ticket:
         """Raises Refused as `add`."""
-        self.add(self._texts)
+        self.add(self.texts)
         return self
 
     def __exit__(self, *error: object) -> None:

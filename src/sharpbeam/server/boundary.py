@@ -83,16 +83,9 @@ class Boundary:
         path = scope["path"]
         route = path if path in self._direct else getattr(scope.get("route"), "path", "other")
         self._metrics.count_request(route, status, seconds)
-        line: dict[str, Any] = {
-            "event": "request",
-            "method": scope["method"],
-            "route": route,
-            "status": status,
-            "ms": round(1000 * seconds, 1),
-            "client": (scope.get("client") or ("",))[0],
-            **scope.get("sharpbeam.log", {}),
-        }
-        log.info("%s", json.dumps(line))
+        line = {"event": "request", "method": scope["method"], "route": route, "status": status}
+        line |= {"ms": round(1000 * seconds, 1), "client": (scope.get("client") or ("",))[0]}
+        log.info("%s", json.dumps(line | scope.get("sharpbeam.log", {})))
 
 
 async def refused(request: Request, error: Any) -> Response:

@@ -20,7 +20,7 @@ from sharpbeam.server.refusals import Refused
 from sharpbeam.server.workers import Advance
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
-BURST = 16  # tasks that begin before others have the event loop
+BURST = 32  # tasks that begin before others have the event loop
 AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
 Each = TypeVar("Each")
 T = TypeVar("T")
@@ -61,6 +61,8 @@ class Decoder:
                 answers = [self._ranked(job, rank) for job in value]
                 continue
             self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
+            if answers is None and self.ticket.texts > 1:
+                await asyncio.sleep(0)  # others are read first: sentences that come together are decoded together
             answers = await self._decode(value)
 
     def _ranked(self, job: Job, rank: int) -> Translation:

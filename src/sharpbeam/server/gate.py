@@ -68,8 +68,7 @@ class Gate:
 
     def client(self, request: Request) -> str:
         """The client of a request that was admitted: the name of its key, or its address."""
-        address = request.client.host if request.client else ""
-        return request.scope["sharpbeam.log"]["key"] or address
+        return request.scope["sharpbeam.log"]["key"] or (request.client.host if request.client else "")
 
     async def translate(self, request: Request, query: Query) -> list[TranslatedText]:
         """The translations of the texts of a request; raises Refused."""

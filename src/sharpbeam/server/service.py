@@ -64,9 +64,8 @@ class Service:
 
     async def close(self) -> None:
         """End the workers and the models."""
-        await self._small.close()
-        await self._large.close()
-        await self.pool.close()
+        for each in (self._small, self._large, self.pool):
+            await each.close()
 
     def check(self, query: Query) -> None:
         """Raise Refused where the request is larger than the limits."""

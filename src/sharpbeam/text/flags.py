@@ -56,8 +56,9 @@ def text_flags(source: str, answer: str, spans: Sequence[Span], target: str = ""
 def _is_copy(source: str, answer: str) -> bool:
     """Whether most words of the answer are those of the source at about their place, or many in a row are."""
     ours, theirs = ([word for word in WORD.findall(text) if word[0].isalpha()] for text in (source, answer))
-    if min(len(ours), len(theirs)) < LEAST_COPIED:
-        return False
+    same = {word.casefold() for word in ours}
+    if len(ours) < LEAST_COPIED or sum(word.casefold() in same for word in theirs) < LEAST_COPIED:
+        return False  # of most answers
     if source.isupper():
         ours, theirs = ([word.lower() for word in words] for words in (ours, theirs))
     if _longest_run(ours, theirs) >= LONGEST_RUN:
@@ -103,8 +104,11 @@ def is_loop(source: str, translation: str) -> bool:
 
 def _repeats(text: str) -> tuple[int, int]:
     """Words of the passage that is repeated most often, and the number of its copies: three or more, or one."""
-    ids: dict[str, str] = {}  # a character for each word, so that a regular expression sees words
-    words = "".join(ids.setdefault(word, chr(0x10000 + len(ids))) for word in WORD.findall(text.casefold()))
+    every = WORD.findall(text.casefold())
+    ids = dict(zip(dict.fromkeys(every), map(chr, range(0x10000, 0x110000)), strict=False))
+    if len(every) < len(ids) + 2:  # no word is there three times
+        return 1, 1
+    words = "".join(map(ids.__getitem__, every))  # a character for each, so that a regular expression sees words
     copies = ((len(match[1]), len(match[0]) // len(match[1])) for match in _COPIES.finditer(words))
     return max(copies, key=lambda each: (each[1], -each[0]), default=(1, 1))
 

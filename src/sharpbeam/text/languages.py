@@ -15,13 +15,13 @@ UNLIKELY = 0.1  # share of one that it is not in
 _ALIKE = (("hr", "bs", "sr", "sh"), ("id", "ms"), ("no", "nn", "da"), ("cs", "sk"), ("gl", "pt"))  # in short texts
 
 
-def language_shares(text: str) -> dict[str, float]:
-    """How likely a text is in each language, by ISO 639-1 codes; empty where nothing is known."""
+def language_shares(text: str, most: int = 200) -> dict[str, float]:
+    """How likely a text is in each of `most` languages, by ISO 639-1 codes; empty where nothing is known."""
     identify = _identifier()
     line = " ".join(text[:LONGEST].split())
     if identify is None or not any(map(str.isalpha, line)):
         return {}
-    return {str(each["lang"]): float(each["score"]) for each in identify(line, model="lite", k=200)}
+    return {str(each["lang"]): float(each["score"]) for each in identify(line, model="lite", k=most)}
 
 
 def is_other_language(text: str, code: str) -> bool:
@@ -29,9 +29,10 @@ def is_other_language(text: str, code: str) -> bool:
     language = short_code(code)
     if len(text) < SHORTEST or language not in SHORT_CODES.values():
         return False
-    shares = language_shares(text)
     own = next((alike for alike in _ALIKE if language in alike), (language,))
-    return max(shares.values(), default=0.0) > SURE and sum(shares.get(each, 0.0) for each in own) < UNLIKELY
+    likeliest = language_shares(text, 1)  # which costs a third of the shares of all
+    sure = any(share > SURE and each not in own for each, share in likeliest.items())
+    return sure and sum(share for each, share in language_shares(text).items() if each in own) < UNLIKELY
 
 
 @cache

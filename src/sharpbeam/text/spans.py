@@ -216,7 +216,7 @@ def blanked(text: str, spans: Iterable[Span]) -> str:
     return text
 
 
-def kept(source: str, answer: str, spans: Iterable[Span]) -> bool:
+def kept(source: str, answer: str, spans: Sequence[Span]) -> bool:
     """Whether each span is in the answer as often as in the source, where text without protection may have it too."""
-    counts = Counter((span.text, source[span.start : span.end]) for span in spans)
+    counts = Counter((span.text, source[span.start : span.end]) for span in spans) if spans else {}
     return all(count <= answer.count(text) <= source.count(own) for (text, own), count in counts.items())
