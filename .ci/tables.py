@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from paper_rows import ROWS
-from result_lines import RESULTS, ROOT, Line, commits, newest, select, sound
+from result_lines import RESULTS, ROOT, Line, commits, select, sound
 
 PAGES = ("README.md", "docs/benchmarks.md", "docs/papers.md")
 BLOCK = re.compile(r"(<!-- table: (\S+) (\S+) -->\n).*?(<!-- end of table -->)", re.S)
@@ -24,6 +24,7 @@ AGAIN = "to be measured again"
 REAL = {
     "CTranslate2 int8": "CTranslate2, int8",
     "Marian packed8avx512": "Marian, its fastest type",
+    "Marian intgemm8avx2": "Marian, its fastest type",
     "Bergamot, native": "Bergamot, native",
     "Bergamot": "Bergamot, WebAssembly (Firefox)",
     "ours": "**Sharpbeam**, no flags",
@@ -88,8 +89,11 @@ def _speed(one: Line, line: Line) -> str:
 
 
 def real(model: str) -> str:
-    """A model that people have, next to the engines that run the same weights."""
-    used = newest("real", ("beam", "size"), model=model)
+    """A model that people have, next to the engines that run the same weights; MODEL:ISA for another than AVX-512."""
+    name, _, isa = model.partition(":")
+    lines = [line for line in select("real", model=name) if line["isa"].startswith(isa or "avx512")]
+    last = {(line["options"]["beam"], line["options"]["size"]): line for line in lines}
+    used = [last[key] for key in sorted(last)]
     return markdown(engines(used, REAL, ("size", "beam"))) + caption(used, ", processor time") if used else f"{AGAIN}\n"
 
 

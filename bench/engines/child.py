@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bench.harness import record
@@ -47,7 +48,7 @@ class Child:
         environment = {**os.environ, **one, "PYTHONPATH": os.pathsep.join([str(record.ROOT / "src"), str(record.ROOT)])}
         environment |= AVX2 if environment.get("SHARPBEAM_ISA") == "avx2" else {}
         environment["SHARPBEAM_EXACT"] = "0"  # what bench/__init__.py says is for figures of one layer
-        self._name = " ".join(command[:4])
+        self._name = " ".join([Path(command[0]).name, *command[1:4]])  # no path of this machine
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=record.ROOT
         )
