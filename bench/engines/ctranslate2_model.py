@@ -19,7 +19,7 @@ POSITIONS = 1024
 
 def home(folder: Path) -> Path:
     """Where the copies of the model in `folder` are kept, one for each precision."""
-    return place("ctranslate2", model_name(folder), stamp(folder, code=("bench/ctranslate2_model.py",)))
+    return place("ctranslate2", model_name(folder), stamp(folder, code=("bench/engines/ctranslate2_model.py",)))
 
 
 def write(folder: Path, to: Path, quantization: str) -> Path:

@@ -29,7 +29,7 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu_sigmoid": "gelu"}
 
 def home(folder: Path) -> Path:
     """Where the copies of the model in `folder` are kept, one for each type of products."""
-    return place("marian", model_name(folder), stamp(folder, code=("bench/marian_model.py",)))
+    return place("marian", model_name(folder), stamp(folder, code=("bench/engines/marian_model.py",)))
 
 
 def write(folder: Path, to: Path, gemm_type: str) -> Path:

@@ -38,6 +38,7 @@ def stamp(folder: Path, *more: Path, code: tuple[str, ...] = FITTING) -> str:
     """Twelve digits of a digest over a model folder, more files, and the `code`, files or folders, that makes it."""
     files = [folder / name for name in MODEL] + list(more)
     for home in (record.ROOT / name for name in code):
+        assert home.exists(), f"{home} has moved: changes of it would not be seen"
         files += [home] if home.is_file() else sorted(home.rglob("*.py"))
     digests = "".join(_digest(path) for path in files if path.is_file())
     return hashlib.sha256(digests.encode()).hexdigest()[:12]

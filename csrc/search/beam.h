@@ -6,8 +6,8 @@
 //    stand in the order of their rows, then in the output layer's order (higher log probability, then lower id).
 //    Of one row at most `max_children` are taken, and none below the thresholds.
 // 2. A candidate that ends (with eos, or because it reaches max_length) is finished if it ranks among the first K, and
-//    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K best finished
-//    ones are kept; the older one wins a tie.
+//    dropped otherwise. It scores log_prob / length ** length_penalty, where length counts eos. The K * patience
+//    best finished ones are kept; the older one wins a tie.
 // 3. The K best candidates that do not end are the rows of the next step.
 // 4. `early_stopping` says when the request is done (search/stopping.h). Without live rows (as at max_length) it is
 //    done in any case.

@@ -18,8 +18,7 @@
 //   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
 //   count for min_length, max_length and the length penalty.
 // * A row that lacks phrases of its request (search/phrases.h) has their next tokens besides, whatever their rank,
-// unless
-//   they are banned. A token that the output layer leaves out, at -inf, counts as kLeast.
+//   unless they are banned. A token that the output layer leaves out, at -inf, counts as kLeast.
 // * With forced_eos the one candidate for the last token that max_length allows is eos, which adds nothing.
 //
 // Repetition is looked for in what was generated and in the target prefix, as in CTranslate2; not in the source or the

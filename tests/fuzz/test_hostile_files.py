@@ -1,4 +1,4 @@
-"""Broken and hostile files of every format, some hundred of each; `bench/imports.py` has ten thousand."""
+"""Broken and hostile files of every format, some hundred of each; `tests/parity/imports.py` has ten thousand."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The fallback test of a shortlist, fitted to hidden vectors: a network of one layer, by Adam, and its threshold.
 
 The network predicts the log of the mass outside a row's set as a normal distribution: its mean and the log of its
-deviation (csrc/output/shortlist_test.h), by their likelihood on rows of which all logits were computed. The threshold
-is the least for which the rows of held-out sentences have all tokens that matter, or fall back, to the fidelity.
+deviation (csrc/output/shortlist_outside.h), by their likelihood on rows of which all logits were computed. The
+threshold is the least for which the rows of held-out sentences have all tokens that matter, or fall back, to the
+fidelity.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ EPOCHS = 8
 BATCH = 256
 RATE = 3e-3  # of Adam, at its highest
 RISING = 0.2  # of the steps: the rate rises to its highest, and falls to 0 after them
-DEVIATIONS = -3.0, 4.0  # least and largest log deviation, as in csrc/output/shortlist_test.cpp
+DEVIATIONS = -3.0, 4.0  # least and largest log deviation, as in csrc/output/shortlist_outside.cpp
 STEEPEST = 0.1  # gradient of one row's outputs: a few rows are far off
 MOST_SHARE = 0.05  # outside: a normalizer that is wrong by more counts among near-equal hypotheses
 Bools = NDArray[np.bool_]

@@ -186,8 +186,9 @@ class TranslationJob:
         if progress is not None and finished:
             progress(finished)
         before, began, first = self.translator.work, time.perf_counter(), 0
-        # If chunks may change last bits, all are equally long, for the same result in every run.
-        fixed = 0 if self.translator.loaded.machine.batch_invariant else chunks.CHUNK
+        # If chunks may change answers, all are equally long, for the same result in every run.
+        invariant = self.translator.loaded.machine.batch_invariant and self.options.batch_invariant
+        fixed = 0 if invariant else chunks.CHUNK
         items = enumerate(lines, finished + 1)
         results = chunks.chunked_answers(items, self._translate, commit=output.commit, ready=ready, fixed=fixed)
         with chunks.engine_warnings(None), closing(results):  # `_warn` says it with the number of the line

@@ -154,6 +154,11 @@ class DecodeOptions(Schema):
     output: OutputLayerOptions = OutputLayerOptions()
     languages: LanguageOptions = LanguageOptions()
 
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a text's answer is the same whatever is decoded with it: not with the union of a step's sets."""
+        return self.output.screen_sets != "union"
+
     def check(self) -> None:
         """Raise OptionError where the groups do not fit together."""
         if not self.search.sampling:

@@ -40,7 +40,7 @@ class Shortlist:
 
 @dataclass(frozen=True, slots=True)
 class ShortlistTest:
-    """The fallback test of a shortlist: what the tokens outside a row's set may reach (csrc/output/shortlist_test.h).
+    """The fallback test of a shortlist: what tokens outside a row's set may reach (csrc/output/shortlist_outside.h).
 
     A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
     of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normalizer where the mass

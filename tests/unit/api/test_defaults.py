@@ -84,6 +84,9 @@ def test_the_identity_of_a_job_says_what_auto_meant(tiny_model: Path, monkeypatc
     outcome = job_identity(translator.loaded, translator.defaults)
     assert translator.defaults.output.output_layer == "auto"
     assert (outcome["output_layer"], outcome["compute_type"]) == ("scan", "int8")
+    assert "batch_tokens" not in outcome  # it does not decide answers, but with the union of a step's sets
+    union = job_identity(translator.loaded, translator.defaults.changed(screen_sets="union"))
+    assert union["batch_tokens"] == translator.defaults.schedule.batch_tokens
 
 
 def translate(translator: Translator, texts: list[str]) -> list[str]:
