@@ -14,7 +14,7 @@ from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import Span, blanked, covered, find_spans, message_arms
+from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, find_spans, message_arms
 
 MOST_LETTERS = 1000  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
@@ -28,7 +28,7 @@ _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() 
 # A word that a title would begin with a capital letter.
 _LOWER = re.compile(rf"(?<![^\W_])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
 # Digits, capitals inside of words, options of programs; apart, each is found by its first letter, which is fast.
-_MARKED = tuple(map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")))
+_MARKED = (*map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")), IN_WORDS)
 
 
 def is_plain(text: str) -> bool:

@@ -73,6 +73,7 @@ _HINT = re.compile(
     r"[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w*\d|\d\w*-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|"
     rf"[\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
 )
+IN_WORDS = re.compile(rf"\(\)|\b(?:{_VERBOSE})\s(?:{_ACTION})\b")  # spans that no digit, sign or capital shows
 MOST_LETTERS = 4000  # of a message
 MOST_PATTERN = 1000  # letters of a user's pattern
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice

@@ -174,7 +174,13 @@ def test_plain_lines(text: str) -> None:
     assert is_plain(text)
 
 
-@pytest.mark.parametrize("text", ["One. Two", "Foi para Ana", "12 men", "NATO", "iPhone", "x_y", "- a", "a\nb", "😀"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("One. Two", "Foi para Ana", "12 men", "NATO", "iPhone", "x_y", "- a", "a\nb", "😀"),
+        *("Then call foo() again.", "Then git push and wait."),
+    ],
+)
 def test_lines_to_look_at(text: str) -> None:
     assert not is_plain(text)
 
