@@ -42,12 +42,12 @@ Bound ScanLayer::bound_of(const Int8Hidden& row) const {
   return {norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost};
 }
 
-double ScanLayer::mean_error(const float* hidden, const int8_t* int8, float scale) const {
+double ScanLayer::mean_error(const ScannedRow& row) const {
   constexpr int64_t kSums = 8;  // side by side, since one sum would wait for each of its additions
   double sums[kSums] = {};
   int64_t k = 0;
   const auto add = [&](int64_t at, int64_t to) {
-    sums[to] += (static_cast<double>(scale) * int8[at] - hidden[at]) * mean_[static_cast<size_t>(at)];
+    sums[to] += (static_cast<double>(row.form.scale) * row.int8[at] - row.hidden[at]) * mean_[static_cast<size_t>(at)];
   };
   for (; k + kSums <= dim(); k += kSums)
     for (int64_t i = 0; i < kSums; ++i) add(k + i, i);
@@ -56,7 +56,7 @@ double ScanLayer::mean_error(const float* hidden, const int8_t* int8, float scal
 }
 
 template <typename Visit>
-void ScanLayer::for_each_row(const LayerRows& rows, bool normalize, Visit visit) const {
+void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   const Kernels& table = matrix_.table();
   const int64_t stride = panels_of(vocab()) * kPanel, width = padded_int8(dim());
   for_each_block(rows.rows, stride, [&](int64_t first, int64_t count) {
@@ -64,19 +64,18 @@ void ScanLayer::for_each_row(const LayerRows& rows, bool normalize, Visit visit)
     float* logits = reserved(own.logits, count * stride);
     int8_t* int8 = reserved_int8(own.int8, count * width);
     Int8Hidden row[kRowsAtOnce];
-    double mean[kRowsAtOnce];
     float scale[kRowsAtOnce];
     for (int64_t r = 0; r < count; ++r) {
       row[r] = quantize_hidden(table, rows.hidden + (first + r) * dim(), dim(), width, trust_, int8 + r * width);
       scale[r] = row[r].scale;
-      mean[r] = !normalize ? 0.0 : mean_error(rows.hidden + (first + r) * dim(), int8 + r * width, scale[r]);
     }
     int8_.matmul(table, matrix_.bias(), int8, width, scale, logits, stride, count);
     parallel_for(count, [&](int64_t r) {
       CandidateScratch& candidates = thread_scratch<Scratch>().candidates;  // of the thread that takes the row
       candidates.reserve(vocab());
       std::fill(logits + r * stride + vocab(), logits + (r + 1) * stride, kNever);
-      visit(first + r, row[r], mean[r], logits + r * stride, candidates);
+      visit(ScannedRow{first + r, rows.hidden + (first + r) * dim(), row[r], int8 + r * width, logits + r * stride},
+            candidates);
     });
   });
 }
@@ -84,44 +83,43 @@ void ScanLayer::for_each_row(const LayerRows& rows, bool normalize, Visit visit)
 void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
                      int32_t* rescored) const {
   check_k(k, vocab());
-  for_each_row(rows, normalize,
-               [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
-                 const float* hidden = rows.hidden + index * dim();
-                 const Bound bound = bound_of(row);
-                 float* to = log_prob + index * k;
-                 int32_t* tokens = token + index * k;
-                 float log_total = 0.0f, error = 0.0f;
-                 int64_t exact = vocab();
-                 if (row.sound) {
-                   Candidates candidates(matrix_, hidden, logits, bound, k, normalize ? kRefined : 0, scratch);
-                   if (normalize) log_total = candidates.log_total(mean, error);
-                   exact = candidates.best(log_total, to, tokens);
-                   // The normalizer may be a little below the best logit, but no token is likelier than 1.
-                   for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
-                 } else {
-                   log_total = matrix_.rank_all(hidden, normalize, k, logits, to, tokens);
-                 }
-                 rows.note(index, log_total, error);
-                 if (total != nullptr) total[index] = log_total;
-                 if (rescored != nullptr) rescored[index] = static_cast<int32_t>(exact);
-               });
+  for_each_row(rows, [&](const ScannedRow& row, CandidateScratch& scratch) {
+    const Bound bound = bound_of(row.form);
+    float* to = log_prob + row.index * k;
+    int32_t* tokens = token + row.index * k;
+    float log_total = 0.0f, error = 0.0f;
+    int64_t exact = vocab();
+    if (row.form.sound) {
+      Candidates candidates(matrix_, row.hidden, row.logits, bound, k, normalize ? kRefined : 0, scratch);
+      if (normalize) log_total = candidates.log_total(mean_error(row), error);
+      exact = candidates.best(log_total, to, tokens);
+      // The normalizer may be a little below the best logit, but no token is likelier than 1.
+      for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
+    } else {
+      log_total = matrix_.rank_all(row.hidden, normalize, k, row.logits, to, tokens);
+    }
+    rows.note(row.index, log_total, error);
+    if (total != nullptr) total[row.index] = log_total;
+    if (rescored != nullptr) rescored[row.index] = static_cast<int32_t>(exact);
+  });
 }
 
 void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   if (!normalize) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
-  for_each_row(rows, true,
-               [&](int64_t index, const Int8Hidden& row, double mean, float* logits, CandidateScratch& scratch) {
-                 const float* hidden = rows.hidden + index * dim();
-                 const Bound bound = bound_of(row);
-                 float error = 0.0f;
-                 const float total =
-                     row.sound ? Candidates(matrix_, hidden, logits, bound, 1, kRefined, scratch).log_total(mean, error)
-                               : matrix_.log_total(hidden, logits);
-                 rows.note(index, total, error);
-                 matrix_.logits(hidden, token + index, 1, log_prob + index);
-                 log_prob[index] = std::min(log_prob[index] - total, 0.0f);
-               });
+  for_each_row(rows, [&](const ScannedRow& row, CandidateScratch& scratch) {
+    const Bound bound = bound_of(row.form);
+    float error = 0.0f, total = 0.0f;
+    if (row.form.sound) {
+      total =
+          Candidates(matrix_, row.hidden, row.logits, bound, 1, kRefined, scratch).log_total(mean_error(row), error);
+    } else {
+      total = matrix_.log_total(row.hidden, row.logits);
+    }
+    rows.note(row.index, total, error);
+    matrix_.logits(row.hidden, token + row.index, 1, log_prob + row.index);
+    log_prob[row.index] = std::min(log_prob[row.index] - total, 0.0f);
+  });
 }
 
 }  // namespace sharpbeam

@@ -44,11 +44,19 @@ class ScanLayer final : public NormalizingLayer {
   static constexpr int64_t kRefined = 16;
 
  private:
+  // A row with its int8 form [dim] and the approximate logits of all tokens.
+  struct ScannedRow {
+    int64_t index;
+    const float* hidden;
+    const Int8Hidden& form;
+    const int8_t* int8;
+    float* logits;
+  };
   Bound bound_of(const Int8Hidden& row) const;
   // The mean over all tokens of what the int8 form of a hidden vector adds to logits.
-  double mean_error(const float* hidden, const int8_t* int8, float scale) const;
+  double mean_error(const ScannedRow& row) const;
   template <typename Visit>
-  void for_each_row(const LayerRows& rows, bool normalize, Visit visit) const;
+  void for_each_row(const LayerRows& rows, Visit visit) const;
 
   OutputMatrix matrix_;
   Int8Matrix int8_;
