@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from urllib.parse import quote
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.hub.download import File, read_url
 from sharpbeam.hub.names import Name
+from sharpbeam.text.json import json_object
 
 RECORDS = "https://firefox.settings.services.mozilla.com/v1/buckets/main/collections/translations-models-v2/records"
 ATTACHMENTS = "https://firefox-settings-attachments.cdn.mozilla.net/"
@@ -131,14 +131,7 @@ def _pivots(entries: list[ListedModel], registry: str, source: str, target: str)
 
 def _json(url: str) -> Mapping[str, Any]:
     """The JSON object at `url`."""
-    data = read_url(url)
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{url} sends no JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{url} sends no JSON object.")
-    return value
+    return json_object(read_url(url), url, ModelError)
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:

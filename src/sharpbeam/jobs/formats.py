@@ -13,6 +13,7 @@ from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
+from sharpbeam.text.json import json_object
 
 Format = Literal["text", "jsonl", "pharaoh"]
 Render = Callable[[int, Translation], str]
@@ -105,12 +106,4 @@ class Records:
 
     @staticmethod
     def _record(number: int, line: str) -> dict[str, Any]:
-        if not line.strip():
-            return {}
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"line {number} is not JSON: {error}.") from error
-        if not isinstance(record, dict):
-            raise InputError(f"line {number} is not a JSON object but {type(record).__name__}.")
-        return record
+        return json_object(line, f"line {number}", InputError) if line.strip() else {}

@@ -15,7 +15,7 @@ from typing import Any
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import read_facts
-from sharpbeam.text.json import WORDS, read_any_json
+from sharpbeam.text.json import WORDS, read_json
 
 PRECISION, TUNED = "precision.json", "tuned.json"
 FORMAT_VERSION = 1  # of both
@@ -55,13 +55,13 @@ class Precision:
 def read_record(path: Path, versions: Collection[int], advice: str) -> dict[str, Any]:
     """The facts in `path`; raises ModelError, with `advice`, if it is no JSON object of one of these versions."""
     try:
-        facts = read_any_json(path, WORDS)
+        facts = read_json(path, WORDS)
     except ModelError as error:
         raise ModelError(f"{error} {advice}") from error
-    version = facts.pop("format_version", None) if isinstance(facts, dict) else None
+    version = facts.pop("format_version", None)
     if version not in versions:
         raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {max(versions)}. {advice}")
-    return dict(facts)
+    return facts
 
 
 def save_precision(folder: Path, precision: Precision) -> None:

@@ -1,4 +1,4 @@
-"""JSON files of models: of a size that such a file may have."""
+"""JSON that others wrote: of a file, of a size that it may have, or of a line or an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.errors import ModelError
+from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.text.lines import read_whole
 
 FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary may have
@@ -15,9 +15,19 @@ FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary ma
 
 def read_json(path: Path, most_bytes: int = FACTS) -> dict[str, Any]:
     """The object in `path`; raises ModelError if there is none."""
-    value = read_any_json(path, most_bytes)
+    return json_object(read_whole(path, ModelError, most_bytes), str(path), ModelError)
+
+
+def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
+    """The content of `path`; raises ModelError if it is no JSON."""
+    return _json(read_whole(path, ModelError, most_bytes), str(path), ModelError)
+
+
+def json_object(content: str | bytes, name: str, failure: type[SharpbeamError]) -> dict[str, Any]:
+    """The object in `content`; raises `failure` if there is none, with the `name` of the content."""
+    value = _json(content, name, failure)
     if not isinstance(value, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
+        raise failure(f"{name} is not a JSON object but {type(value).__name__}.")
     return value
 
 
@@ -29,9 +39,8 @@ def check_words(path: Path, words: Iterable[str]) -> None:
         raise ModelError(f"{path} has a word with {error.object[error.start]!r}, which is no character.") from error
 
 
-def read_any_json(path: Path, most_bytes: int = FACTS) -> Any:
-    """The content of `path`; raises ModelError if it is no JSON."""
+def _json(content: str | bytes, name: str, failure: type[SharpbeamError]) -> Any:
     try:
-        return json.loads(read_whole(path, ModelError, most_bytes).decode("utf-8"))
+        return json.loads(content if isinstance(content, str) else content.decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of 5,000 digits, or too deep
-        raise ModelError(f"{path} is not JSON: {error}.") from error
+        raise failure(f"{name} is not JSON: {error}.") from error

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sharpbeam.errors import InputError, ModelError
-from sharpbeam.text.lines import read_whole
+from sharpbeam.text.json import WORDS, read_json
 from sharpbeam.text.pieces import PieceVocabulary
 
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>", "<pad>")  # ids 0 to 3, as in our SentencePiece vocabularies
@@ -49,12 +49,12 @@ class WordVocabulary(PieceVocabulary):
     @classmethod
     def load(cls, path: Path) -> WordVocabulary:
         """Read a file of `serialized`; anything else raises ModelError."""
+        words = read_json(path, WORDS).get("words")
+        if not isinstance(words, list):
+            raise ModelError(f"{path} is not a word vocabulary: 'words' is {words!r:.40}; it must be a list.")
         try:
-            words = json.loads(read_whole(path, ModelError))["words"]
-            if not isinstance(words, list):
-                raise InputError(f"'words' is {words!r:.40}; it must be a list.")
             return cls(words)
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, InputError) as error:
+        except (TypeError, InputError) as error:
             raise ModelError(f"{path} is not a word vocabulary: {error}") from error
 
     def encode(self, text: str) -> list[int]:

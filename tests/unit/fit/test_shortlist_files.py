@@ -95,7 +95,11 @@ def test_what_does_not_belong_together_is_refused(tmp_path, shortlist):
         artifacts(tmp_path, sources=4).read("shortlist")
     record, tensors = tmp_path / "shortlist.json", tmp_path / "shortlist.safetensors"
     sound = record.read_text()
-    for damage, message in (("{", "is not JSON"), ("[]", "format_version is None"), (sound[:-20], "is not JSON")):
+    for damage, message in (
+        ("{", "is not JSON"),
+        ("[]", "not a JSON object"),
+        (sound[:-20], "is not JSON"),
+    ):
         record.write_text(damage)
         with pytest.raises(ModelError, match=message):
             artifacts(tmp_path).read("shortlist")
