@@ -1,4 +1,15 @@
-// From approximate logits of all tokens, with a proven bound, to the k best by exact logits.
+// From approximate logits of all tokens, with a proven bound, to the k best by exact logits: how a scan uses the bound
+// of output/int8_bounds.h. For one row:
+//
+// 1. The largest approximate logits, k or more, are the seeds; they get exact logits.
+// 2. The k-th largest exact logit of the seeds, t, is a lower bound of the k-th best of all. A token whose approximate
+//    logit plus its bound is below t is not among the k best. Panels of 64 tokens are ruled out first, by their largest
+//    logit and bound, then tokens in the panels left.
+// 3. All tokens left get exact logits, and the k best of these and the seeds are the answer. Where more than a quarter
+//    of the vocabulary is left, all tokens take exact logits.
+//
+// The normalizer is no part of the proof: it is the log-sum-exp of the approximate logits with exact ones for the
+// largest, and states how far it may be off.
 #pragma once
 
 #include <cstdint>

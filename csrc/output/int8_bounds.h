@@ -15,6 +15,9 @@
 // any k or more tokens: a token with L' + A a + B c < t is not among the k best. A, B, a, c are computed in double
 // precision and rounded up with a factor 1 + 2^-20, and t is lowered by 2^-20 of its size, which is more than the
 // rounding of the comparison itself takes.
+//
+// A and B belong to a row, and are computed here; a and c belong to a token, and are kept for all tokens. How the k
+// best are found with them: output/candidates.h.
 #pragma once
 
 #include <cstdint>

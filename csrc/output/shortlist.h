@@ -1,5 +1,14 @@
 // The output layer over a lexical shortlist (SHARP section 3): exact logits of a set of tokens for each request, the
 // likely translations of its source.
+//
+// A shortlist is a list of target tokens for each source token, and a list of tokens that are in every set. The set of
+// a request is `always` and the lists of all tokens of its source, ascending. When the request enters a run, the rows
+// of the output matrix for its set are packed into panels of their own; each step then is one small gemm for the rows
+// of the request. Log probabilities are normalized over the set, and tokens outside have probability zero. Requests do
+// not share sets, so an answer does not depend on the batch.
+//
+// The lists are the likeliest translations by word alignment, and are fitted by src/sharpbeam/fit/shortlist.py. With a
+// fallback test (output/shortlist_fallback.h) rows that may lack a token ask a layer of all tokens.
 #pragma once
 
 #include <algorithm>

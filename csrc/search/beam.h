@@ -1,6 +1,11 @@
 // Greedy search and beam search over many requests at once: by default with the rules of Hugging Face's `generate`.
 // tests/reference/beam.py is the same for one request in plain Python, for reading.
 //
+// A row is a live hypothesis: a node of the tree of tokens, and the sum of its log probabilities. `Search::step`
+// (search/search.cpp) feeds the last token of every row to the model, asks the output layer for the best next tokens of
+// each, and calls `advance` here, which turns them into finished hypotheses and the rows of the next step. In beam.cpp
+// `rank` is rule 1, `advance` for one request rules 2 to 4, `advance_in_banks` the same with phrases.
+//
 // Each step, for each request (K = beam_size):
 // 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
 //    stand in the order of their rows, then in the output layer's order (higher log probability, then lower id).

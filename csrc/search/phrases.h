@@ -6,6 +6,10 @@
 // it, so no token counts twice. Else the longest run of last tokens that begins such a form is begun: a token that
 // does not continue it takes it back, as in the paper, except for what begins a form again.
 //
+// The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, ranks hypotheses only with
+// those that have as many tokens of the phrases, so that those which lack some are not pushed off the beam, and answers
+// with hypotheses that have all.
+//
 // A met phrase counts as many tokens as its longest form, a begun one those that are there. Right after a phrase no
 // token may follow that would continue its last word ("home", "less").
 #pragma once

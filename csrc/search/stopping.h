@@ -1,4 +1,6 @@
-// When a request is done. The rules look at its finished hypotheses and at its best live row only.
+// When a request is done. The rules look at its finished hypotheses and at its best live row only. At the end of each
+// step the search (search/beam.h) asks `done` about each request; where it holds, the finished hypotheses in the
+// request's Pool, the `num_hypotheses` best of them, are the answer.
 //
 // In all rules a request without live rows is done. Else, with N = beam_size * patience and n = num_hypotheses:
 //
