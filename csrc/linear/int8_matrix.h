@@ -1,4 +1,13 @@
-// int8 weights, packed: panels of 64 outputs, four inputs side by side, stored as w + 128 (docs/internals/int8.md).
+// int8 weights W [out, in], quantized and packed once, when a model is loaded.
+//
+// `set_row` quantizes the weights of one output: q = round(w / scale), scale = max |w| / 127. It stores q + 128, as an
+// unsigned byte, where the gemm reads it in one pass from front to back: 64 outputs are a panel; in a panel come inputs
+// 0 to 3 of each of the 64, then inputs 4 to 7 of each, and so on. So weight (n, k) is byte
+//
+//   (n / 64) * 64 * padded + (k / 4) * 64 * 4 + (n % 64) * 4 + k % 4,   padded = `in` rounded up to 4,
+//
+// and padding is 128, which stands for zero. `matmul` takes rows of inputs that were quantized in the same way, and
+// multiplies the exact whole sums by both scales. kernels/table.h has the picture, the arithmetic and the kernels.
 #pragma once
 
 #include <cstdint>

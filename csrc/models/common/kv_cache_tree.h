@@ -1,6 +1,13 @@
 // The KV cache of a decoding run, as a tree. A state is a node: it holds the keys and values that its last token added,
 // and a link to the state before that token. So hypotheses share the cache of their common prefix, and reordering a
 // beam copies nothing.
+//
+// In a step, `extend` makes a node for each row. Each decoder layer writes the row's key and value, side by side, to
+// its part of the node's floats, [layers, 2, width], and attends to the nodes of `path`, which collects the addresses
+// from the last token to the first. After the search has chosen the rows that live on, `retain` drops the others: a
+// node without handle and without children is free, and so are its ancestors that only it needed. Keys and values of
+// the source, which no step changes, are kept once for each request: models/transformer/decoder.h, whose `step` writes
+// and reads both caches.
 #pragma once
 
 #include <cstdint>
