@@ -1,5 +1,8 @@
 """Streams (continuous batching): while some requests are decoded, others enter (STREAM, Algorithm 1).
 
+decoding/loop.py calls `refill` before each step for the requests that enter, `select` for the rows that take the step,
+and `apply` with those that survive it and the requests that are done, whose rows are free for others.
+
 A full stream holds about `max_rows` live rows. How many requests these are depends on how wide beams are: a request
 counts for `most_rows` rows until the first one is done, then for the average of past requests. Once only the share
 `refill_at` (epsilon) of a full stream is left, it is filled up. So requests with different lengths are in flight, and

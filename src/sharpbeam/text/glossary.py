@@ -1,6 +1,9 @@
-"""Glossaries: terms of a source language, and their translations.
+"""Glossaries: terms of a source language, and the translations that an answer has to contain.
 
-decoding/phrases.py makes them tokens, csrc/search/phrases.h forces them, documents/steps.py repairs what is left.
+The terms in a text are matched here. The forms of a translation become tokens, a phrase (decoding/phrases.py), and
+beam search keeps hypotheses that have some tokens of the phrases apart from those that lack them, so that one with all
+phrases is the answer: csrc/search/phrases.h says how. In a document, a term that is lacking nevertheless, as the
+vocabulary cannot write it, takes the place of the words that attended most to its source (documents/steps.py).
 """
 
 from __future__ import annotations
