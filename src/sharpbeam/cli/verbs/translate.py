@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,9 +57,6 @@ def translate(
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
     from sharpbeam.cli.documents import document_of, run_document
-    from sharpbeam.jobs.progress import progress_bar
-    from sharpbeam.jobs.translate_file import count_lines, translate_file
-    from sharpbeam.text.glossary import read_glossary
 
     inputs = files or []
     document = document_of(inputs, format_, True if text.get("field") else lines)
@@ -68,20 +65,29 @@ def translate(
         own: Any = {"format": format_, "glossary": glossary, "documents": DocumentOptions(**documents)}
         own["fields"] = [name for name in fields.split(",") if name]
         run_document(model, document, output, options, machine, **own)
-        return
-    chosen = {"no_" * (value is False) + name: True for name, value in documents.items()}
-    _refuse({"fields": fields} | chosen, "documents, and these are lines")
-    if (text.get("resume") or text.get("restart")) and output is None:
+    else:
+        chosen = {"no_" * (value is False) + name: True for name, value in documents.items()}
+        _refuse({"fields": fields} | chosen, "documents, and these are lines")
+        own = {"format": "text" if format_ == "auto" else format_, "glossary": glossary, "machine": machine}
+        _run_lines(model, inputs, output, options, **own, **text)
+
+
+def _run_lines(model: str, files: Sequence[Path], output: Path | None, options: DecodeKeywords, **how: Any) -> None:
+    """Translate the lines of `files` into `output`, with progress on stderr, and figures if `how` has stats."""
+    from sharpbeam.jobs.progress import progress_bar
+    from sharpbeam.jobs.translate_file import count_lines, translate_file
+    from sharpbeam.text.glossary import read_glossary
+
+    if (how.get("resume") or how.get("restart")) and output is None:
         raise OptionError("--resume and --restart need --output FILE.")
     if not files and sys.stdin.isatty():
         print("sharpbeam: type text; Ctrl-D ends.", file=sys.stderr)
-    stats = text.pop("stats", False)
     shown = output is not None or not sys.stdout.isatty()  # else the lines are the progress
     languages = options.get("source_language", ""), options.get("target_language", "")
-    terms = read_glossary(glossary, *languages) if glossary else None
-    with progress_bar("translating", lambda: count_lines(inputs, text.get("encoding", "utf-8")), shown=shown) as bar:
-        how: Any = {"format": "text" if format_ == "auto" else format_, "glossary": terms, "machine": machine}
-        figures = translate_file(model, inputs, output, **how, **text, progress=bar, **options)
+    glossary, stats = how.pop("glossary"), how.pop("stats", False)
+    how["glossary"] = read_glossary(glossary, *languages) if glossary else None
+    with progress_bar("translating", lambda: count_lines(files, how.get("encoding", "utf-8")), shown=shown) as bar:
+        figures = translate_file(model, files, output, **how, progress=bar, **options)
     if stats:
         print(figures.json(), file=sys.stderr)
 
