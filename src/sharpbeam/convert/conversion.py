@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sharpbeam.convert.foreign import ForeignModel
 from sharpbeam.convert.formats.marian import is_marian_file
@@ -17,7 +17,7 @@ from sharpbeam.convert.readers.marian import read_marian
 from sharpbeam.errors import InputError, ModelError, OutputError
 from sharpbeam.hub.cache import source_files
 from sharpbeam.hub.names import HUB_NAME, Name, name_of
-from sharpbeam.options.schema import require
+from sharpbeam.options.schema import choice, require
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.json import read_json
@@ -56,8 +56,7 @@ def convert_model(
     """
     name, folder = str(source), Path(output)
     require(bool(name), "source", name, "a folder, a file, or a name such as firefox:en-pt")
-    allowed = get_args(Quantization)
-    require(quantization in allowed, "quantization", quantization, " or ".join(allowed))
+    choice("quantization", quantization, Quantization)
     spm = (source_spm and Path(source_spm)) or None, (target_spm and Path(target_spm)) or None
     check_readable([path for path in spm if path is not None])
     _check_output(folder, Path(name), overwrite)

@@ -51,5 +51,5 @@ def test_an_output_is_replaced_only_when_asked(tmp_path):
     convert_model(path, tmp_path / "ours", overwrite=True)
     with pytest.raises(OutputError, match="is no model folder of Sharpbeam"):
         convert_model(path, path.parent, overwrite=True)
-    with pytest.raises(OptionError, match="quantization is 'int4'; it must be auto or int8 or float32"):
+    with pytest.raises(OptionError, match="quantization is 'int4'; it must be auto, int8 or float32"):
         convert_model(path, tmp_path / "other", quantization="int4")
