@@ -144,11 +144,8 @@ class SourcePool(_Pool):
         while len(self._free_lines) < len(lengths):
             size = len(self.table)
             self._free_lines = [*range(2 * size - 1, size - 1, -1), *self._free_lines]
-            self.table, self.length, changed = (
-                _doubled(self.table, 0),
-                np.pad(self.length, (0, size), constant_values=1),
-                True,
-            )
+            self.table, changed = _doubled(self.table, 0), True
+            self.length = np.pad(self.length, (0, size), constant_values=1)
         return changed
 
     def put(self, requests: list[int], values: Tensor, lengths: list[int]) -> None:
