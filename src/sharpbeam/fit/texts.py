@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.schema import require
-from sharpbeam.text.lines import check_readable, file_digest, is_standard_input, read_all, read_lines
+from sharpbeam.text.lines import TextInput, check_readable, file_digest, is_standard_input, read_lines
 from sharpbeam.text.sample import language_of, sample
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, l
     """The lines of the texts by direction; without any, the sample sentences in the model's own."""
     if not text:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
-    return [(one.direction, list(read_all(one.files))) for one in directed_texts(text, loaded.language_tags)]
+    return [(one.direction, list(TextInput(one.files))) for one in directed_texts(text, loaded.language_tags)]
 
 
 def sample_of(loaded: LoadedModel) -> list[str]:

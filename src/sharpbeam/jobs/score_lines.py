@@ -11,13 +11,10 @@ from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Answer
 from sharpbeam.errors import InputError
 from sharpbeam.jobs.chunks import chunked_answers, engine_warnings
-from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.text.lines import Pair
+from sharpbeam.text.lines import Pair, TextInput
 
 
-def score_pairs(
-    translator: Translator, pairs: Iterator[Pair], options: DecodeOptions, ready: Callable[[], bool]
-) -> Iterator[Answer]:
+def score_pairs(translator: Translator, pairs: Iterator[Pair], ready: Callable[[], bool]) -> Iterator[Answer]:
     """The score of each pair (source, translation), in order; raises InputError by its line."""
     line = 1
 
@@ -30,7 +27,7 @@ def score_pairs(
     def score(chunk: list[Pair]) -> Generator[tuple[int, Answer], None, None]:
         sources, targets = zip(*chunk, strict=True)
         try:
-            yield from enumerate(translator.score(sources, targets, options=options))
+            yield from enumerate(translator.score(sources, targets))
         except InputError as error:
             raise InputError(f"{error} Target 0 is line {line}.") from error
 
@@ -40,17 +37,15 @@ def score_pairs(
             line += 1
 
 
-def score_lines(
-    scorer: Scorer, lines: Iterator[str], options: DecodeOptions, *, apart: bool, ready: Callable[[], bool]
-) -> Iterator[Answer]:
+def score_lines(scorer: Scorer, lines: TextInput, apart: bool) -> Iterator[Answer]:
     """The score of each line, in order: by itself if `apart`, else after all lines before it."""
 
     def score(chunk: list[str]) -> Generator[tuple[int, Answer], None, None]:
-        yield from enumerate(scorer.score(chunk, options=options))
+        yield from enumerate(scorer.score(chunk))
 
     if not apart:
-        return scorer.score_stream(lines, options=options)
-    return (answer for _, answer in chunked_answers(lines, score, ready=ready))
+        return scorer.score_stream(lines)
+    return (answer for _, answer in chunked_answers(iter(lines), score, ready=lines.ready))
 
 
 def record(index: int, answer: Answer) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,14 +26,7 @@ from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import choice, require
 from sharpbeam.search.work import Work
 from sharpbeam.text.glossary import Glossary, Terms
-from sharpbeam.text.lines import (
-    DecodingErrors,
-    StandardInput,
-    check_encoding,
-    check_readable,
-    is_standard_input,
-    read_all,
-)
+from sharpbeam.text.lines import DecodingErrors, TextInput, is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
 
@@ -86,10 +79,7 @@ def translate_file(
     """
     files = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     choice("format", format, Format)
-    choice("errors", errors, DecodingErrors)
-    encoding = check_encoding(encoding)
-    terms = Glossary.of(glossary)
-    check_readable(files)
+    lines, terms = TextInput(files, errors, encoding), Glossary.of(glossary)
     place = StandardOutput() if output is None else OutputFile(Path(output), resume, restart, files)
     with place:
         if not isinstance(model, Translator):
@@ -101,24 +91,15 @@ def translate_file(
         how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": (*keep,)}
         render = renderer(format, chosen.search, flags)
         job = TranslationJob(model, chosen, how, render, Records(field, into) if field else None)
-        stdin = StandardInput()
-        lines = read_all(files, errors, stdin, encoding)
-        others: dict[str, Any] = {"format": format, "errors": errors, "target_prefix": target_prefix}
-        decided = {"raw": raw, "keep": list(keep), "flags": flags, "glossary": terms and _digest(terms)}
-        decided |= {"field": field, "into": field and into, "encoding": "" if encoding == "utf-8" else encoding}
-        others |= {name: value for name, value in decided.items() if value}
-        return job.run(lines, stdin.ready, place, job_identity(model.loaded, chosen, **others), progress)
+        form = {"format": format, "flags": flags, "field": field, "into": into}
+        return job.run(lines, place, job.identity(errors=errors, encoding=lines.encoding, **form), progress)
 
 
 def count_lines(files: Sequence[Path], encoding: str = "utf-8") -> int | None:
     """The number of lines of files; None where one of them is standard input or a pipe, which is read once."""
     if not files or not all(path.is_file() and not is_standard_input(path) for path in files):
         return None
-    return sum(1 for _ in read_all(files, "replace", encoding=encoding))
-
-
-def _digest(glossary: Glossary) -> str:
-    return hashlib.sha256(json.dumps(sorted(glossary.terms.items())).encode()).hexdigest()
+    return sum(1 for _ in TextInput(files, "replace", encoding))
 
 
 @dataclass
@@ -164,20 +145,22 @@ class TranslationJob:
 
     translator: Translator
     options: DecodeOptions
-    how: Mapping[str, Any]  # other arguments of `Translator.translate`
+    how: dict[str, Any]  # other arguments of `Translator.translate`
     render: Render
     records: Records | None  # None: the lines themselves are texts
 
+    def identity(self, **others: Any) -> Job:
+        """All that decides the bytes of the result, except the input; `others`: how that is read, and this written."""
+        how, terms = self.how | {"keep": [*self.how["keep"]]}, self.how["glossary"]
+        if terms:
+            how["glossary"] = hashlib.sha256(json.dumps(sorted(terms.terms.items())).encode()).hexdigest()
+        return job_identity(self.translator.loaded, self.options, **how, **others)
+
     def run(
-        self,
-        lines: Iterator[str],
-        ready: Callable[[], bool],
-        output: StandardOutput,
-        identity: Job,
-        progress: Callable[[int], None] | None,
+        self, source: TextInput, output: StandardOutput, identity: Job, progress: Callable[[int], None] | None
     ) -> JobStats:
         """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
-        stats = JobStats()
+        stats, lines = JobStats(), iter(source)
         finished = output.begin(identity)
         if finished is None:
             return stats
@@ -190,7 +173,7 @@ class TranslationJob:
         invariant = self.translator.loaded.machine.batch_invariant and self.options.batch_invariant
         fixed = 0 if invariant else chunks.CHUNK
         items = enumerate(lines, finished + 1)
-        results = chunks.chunked_answers(items, self._translate, commit=output.commit, ready=ready, fixed=fixed)
+        results = chunks.chunked_answers(items, self._translate, commit=output.commit, ready=source.ready, fixed=fixed)
         with chunks.engine_warnings(None), closing(results):  # `_warn` says it with the number of the line
             for (number, line), translation in results:
                 output.write(line, self._result(number, line, translation))

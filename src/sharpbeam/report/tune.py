@@ -18,7 +18,7 @@ from sharpbeam.options.schema import require
 from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.storage.artifacts import present_artifacts
 from sharpbeam.storage.records import TUNED, save_tuned
-from sharpbeam.text.lines import read_all
+from sharpbeam.text.lines import TextInput
 
 SENTENCES = 100  # that every choice translates
 ROUNDS = 3  # of all choices, interleaved
@@ -113,7 +113,7 @@ def tune(
     say = progress or (lambda _: None)
     reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads))
     files = [Path(one) for one in text]
-    lines = sentences_or_sample(reference.loaded, read_all(files) if files else None, sentences)
+    lines = sentences_or_sample(reference.loaded, TextInput(files) if files else None, sentences)
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]

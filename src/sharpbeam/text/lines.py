@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from sharpbeam.errors import InputError, SharpbeamError, needs_extra
-from sharpbeam.options.schema import require
+from sharpbeam.options.schema import choice, require
 
 Pair = tuple[str, str]
 DecodingErrors = Literal["strict", "replace"]  # bytes that are not of the encoding: raise, or put U+FFFD
@@ -123,15 +123,19 @@ class StandardInput:
         return rest
 
 
-def read_all(
-    paths: Sequence[Path],
-    errors: DecodingErrors = "strict",
-    standard_input: StandardInput | None = None,
-    encoding: str = "utf-8",
-) -> Iterator[str]:
-    """The lines of several files, one file after another; no files = standard input."""
-    for path in paths or [_DASH]:
-        yield from read_lines(path, errors, standard_input, encoding)
+class TextInput:
+    """The lines of several files, one file after another; without files those of standard input, once."""
+
+    def __init__(self, files: Sequence[Path], errors: DecodingErrors = "strict", encoding: str = "utf-8") -> None:
+        """Check all of them, before any slow work; raises OptionError, or InputError for a file."""
+        self._errors, self.encoding = choice("errors", errors, DecodingErrors), check_encoding(encoding)
+        check_readable(files)
+        self._files, self._stdin = files, StandardInput()
+        self.ready = self._stdin.ready
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._files or [_DASH]:
+            yield from read_lines(path, self._errors, self._stdin, self.encoding)
 
 
 def read_whole(path: Path, failure: type[SharpbeamError], most: int = 1 << 28) -> bytes:
@@ -202,11 +206,9 @@ def _failures() -> tuple[type[Exception], ...]:
     return (OSError, EOFError, zlib.error, *((module.ZstdError,) if module else ()))
 
 
-def file_pairs(
-    source: Path, target: Path, errors: DecodingErrors = "strict", encoding: str = "utf-8"
-) -> Iterator[Pair]:
+def file_pairs(source: Path, target: Path, encoding: str = "utf-8") -> Iterator[Pair]:
     """(source, target) lines of two files; InputError if one of them ends before the other."""
-    lines = zip_longest(*(read_lines(path, errors, encoding=encoding) for path in (source, target)))
+    lines = zip_longest(*(read_lines(path, encoding=encoding) for path in (source, target)))
     for number, (left, right) in enumerate(lines, 1):
         if left is None or right is None:
             shorter, longer = (source, target) if left is None else (target, source)
@@ -220,13 +222,12 @@ def column_pairs(
     path: Path | None,
     source_column: int,
     target_column: int,
-    errors: DecodingErrors = "strict",
     standard_input: StandardInput | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[Pair]:
     """(source, target) from columns, counted from 0, of a tab-separated file (None = standard input)."""
     last = max(source_column, target_column)
-    for number, line in enumerate(read_lines(path, errors, standard_input, encoding), 1):
+    for number, line in enumerate(read_lines(path, "strict", standard_input, encoding), 1):
         columns = line.split("\t")
         if len(columns) <= last:
             raise InputError(

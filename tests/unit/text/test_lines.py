@@ -13,12 +13,11 @@ import pytest
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.text import lines as lines_module
 from sharpbeam.text.lines import (
-    StandardInput,
+    TextInput,
     check_encoding,
     check_readable,
     column_pairs,
     file_pairs,
-    read_all,
     read_lines,
 )
 
@@ -51,15 +50,15 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, data: bytes, lines: list[s
 
 def test_standard_input_is_read_when_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"one\ntwo")))
-    assert list(read_all([])) == ["one", "two"]
+    assert list(read_lines(None)) == ["one", "two"]
 
 
 def test_standard_input_tells_whether_the_next_line_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.pipe()
     with os.fdopen(ours) as pipe, os.fdopen(theirs, "wb", buffering=0) as writer:
         monkeypatch.setattr("sys.stdin", pipe)
-        stdin = StandardInput()
-        lines = read_all([], standard_input=stdin)
+        stdin = TextInput([])
+        lines = iter(stdin)
         assert stdin.ready()  # nothing was asked for yet
         writer.write(b"one\ntwo\nthr")
         assert next(lines) == "one"
@@ -84,7 +83,7 @@ def test_a_line_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatc
     with (tmp_path / "bomb").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         with pytest.raises(InputError, match="the next line has more than 1 MiB"):
-            list(read_all([], standard_input=StandardInput()))
+            list(TextInput([]))
 
 
 def test_an_empty_file_is_no_gzip(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from sharpbeam.cli.command import verb
 from sharpbeam.cli.flags import argument
 from sharpbeam.options.schema import option
-from sharpbeam.text.lines import check_readable, read_all
+from sharpbeam.text.lines import TextInput, check_readable
 
 
 @verb()
@@ -50,7 +50,7 @@ def convert(
     print(f"{written.folder}: {written.summary}.")
     for note in written.notes:
         print(note)
-    sources = list(read_all([text])) if text else []
+    sources = list(TextInput([text])) if text else []
     with shown_progress() as progress:
         for line in measure_and_fit(to, [text] if text else [], sources, preview=preview, progress=progress):
             print(line)

@@ -44,14 +44,14 @@ def generate(
     from sharpbeam.api.generator import Generator
     from sharpbeam.jobs.chunks import chunked_answers
     from sharpbeam.jobs.output import StandardOutput
-    from sharpbeam.text.lines import StandardInput, read_lines
+    from sharpbeam.text.lines import TextInput
 
     options["return_scores"] = format_ == "jsonl"
     generator = Generator(model, machine=machine, **options)
     number = generator.defaults.search.num_hypotheses
-    output, stdin = StandardOutput(), StandardInput()
-    prompts = iter(prompt) if prompt else read_lines(None, standard_input=stdin)
-    with closing(chunked_answers(prompts, generator.generate_iter, ready=stdin.ready)) as generations:
+    output, lines = StandardOutput(), TextInput([])
+    prompts = iter(prompt or lines)
+    with closing(chunked_answers(prompts, generator.generate_iter, ready=lines.ready)) as generations:
         for index, (text, generation) in enumerate(generations):
             one = _record(index, generation) if format_ == "jsonl" else _text(generation, number)
             output.write(text, one)

@@ -13,7 +13,7 @@ from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, SamplingOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import option
-from sharpbeam.text.lines import check_readable, read_all
+from sharpbeam.text.lines import TextInput
 
 
 @verb(
@@ -51,8 +51,7 @@ def profile(
     """
     from sharpbeam.report.profile import profile
 
-    check_readable(files or [])
-    texts = [line for line in islice(read_all(files), sentences) if line.strip()] if files else None
+    texts = [line for line in islice(TextInput(files), sentences) if line.strip()] if files else None
     if texts == []:
         names = ", ".join(map(str, files or []))
         raise InputError(f"{names}: the first {sentences} lines have no sentence; give text with one sentence a line.")

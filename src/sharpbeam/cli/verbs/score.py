@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from sharpbeam.cli.command import verb
 from sharpbeam.cli.flags import argument
@@ -13,6 +14,9 @@ from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions, MachineOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import option
+
+if TYPE_CHECKING:
+    from sharpbeam.decoding.results import Answer
 
 
 @verb()
@@ -44,31 +48,22 @@ def score(
     * `sharpbeam score runs/lm-ptb-small/best --target ptb.test.txt`
     """
     from sharpbeam.api.scorer import Scorer, perplexity
-    from sharpbeam.api.translator import Translator
     from sharpbeam.decoding.loading import find_models, task_of
     from sharpbeam.jobs.output import StandardOutput
     from sharpbeam.jobs.progress import progress_bar
-    from sharpbeam.jobs.score_lines import record, score_lines, score_pairs
-    from sharpbeam.text.lines import StandardInput, check_encoding, check_readable, column_pairs, file_pairs, read_lines
+    from sharpbeam.jobs.score_lines import record, score_lines
+    from sharpbeam.text.lines import TextInput
 
     language = task_of(find_models(model)[0]) == "language"
     _check_sides(source, target, language, apart)
-    check_readable([path for path in (source, target) if path])
     options["length_penalty"] = length_penalty
-    charset = check_encoding(encoding)
-    output, stdin = StandardOutput(), StandardInput()
+    how: Any = {"machine": machine, **options}
     if language:
-        scorer = Scorer(model, machine=machine, **options)
-        lines = read_lines(target, standard_input=stdin, encoding=charset)
-        answers = score_lines(scorer, lines, scorer.defaults, apart=apart, ready=stdin.ready)
+        lines = TextInput([target] if target else [], encoding=encoding)
+        answers = score_lines(Scorer(model, **how), lines, apart)
     else:
-        translator = Translator(model, machine=machine, **options)
-        pairs = (
-            file_pairs(source, target, encoding=charset)
-            if source and target
-            else column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
-        )
-        answers = score_pairs(translator, pairs, translator.defaults, stdin.ready)
+        answers = _score_translations(model, source, target, encoding, how)
+    output = StandardOutput()
     count, tokens, log_prob = 0, 0, 0.0
     with progress_bar("scoring", None, shown=not sys.stdout.isatty()) as bar:
         for index, answer in enumerate(answers):
@@ -83,6 +78,24 @@ def score(
             raise InputError(f"{target or 'standard input'} is empty; there is nothing to score.")
         figures = f"log_prob {log_prob:.3f}, perplexity {perplexity(log_prob, tokens):.3f}"
         print(f"{count} lines, {tokens} tokens with the ends of lines: {figures}", file=sys.stderr)
+
+
+def _score_translations(
+    model: str, source: Path | None, target: Path | None, encoding: str, how: Any
+) -> Iterator[Answer]:
+    """The scores of translations: of the lines of two files, or of two columns of standard input."""
+    from sharpbeam.api.translator import Translator
+    from sharpbeam.jobs.score_lines import score_pairs
+    from sharpbeam.text.lines import StandardInput, check_encoding, check_readable, column_pairs, file_pairs
+
+    charset, stdin = check_encoding(encoding), StandardInput()
+    check_readable([path for path in (source, target) if path])
+    translator = Translator(model, **how)
+    if source and target:
+        pairs = file_pairs(source, target, encoding=charset)
+    else:
+        pairs = column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
+    return score_pairs(translator, pairs, stdin.ready)
 
 
 def _check_sides(source: Path | None, target: Path | None, language: bool, apart: bool) -> None:

@@ -24,7 +24,7 @@ from sharpbeam.output_layers.artifact import OUTPUT
 from sharpbeam.output_layers.screen import Screens
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
-from sharpbeam.text.lines import read_all
+from sharpbeam.text.lines import TextInput
 from sharpbeam.types import Languages, Per
 
 
@@ -161,7 +161,7 @@ def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, repo
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}
         with report.stage(f"collecting {text.name}".rstrip(), share, "vectors") as advance:
-            collections.append(collector.collect(read_all(text.files), identity, share, advance))
+            collections.append(collector.collect(TextInput(text.files), identity, share, advance))
     return Collection.of(collections)
 
 
