@@ -46,7 +46,7 @@ def test_auto_goes_by_it(folder, sentences, monkeypatch):
     with pytest.raises(ModelError, match=r"precision\.json: compute_type is 'int4'; it must be int8"):
         load_model(folder)
     (folder / PRECISION).write_text("[]")
-    with pytest.raises(ModelError, match=r"precision\.json: format_version is None"):
+    with pytest.raises(ModelError, match=r"precision\.json is not a JSON object but list"):
         load_model(folder)
 
 

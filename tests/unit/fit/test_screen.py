@@ -338,7 +338,7 @@ def edit(folder: Path, **changes: object) -> None:
         (lambda f: (f / "screen.json").unlink(), "has no screen. Make it with: sharpbeam fit screen"),
         (lambda f: (f / "screen.safetensors").unlink(), r"screen.safetensors cannot be read \(No such file"),
         (lambda f: (f / "screen.json").write_text("{"), "is not JSON"),
-        (lambda f: (f / "screen.json").write_text("[]"), "format_version is None"),
+        (lambda f: (f / "screen.json").write_text("[]"), "not a JSON object but list"),
         (lambda f: edit(f, format_version=9), "format_version is 9; this Sharpbeam reads 3"),
         (
             lambda f: edit(f, doubt={"k": 3}),  # vocabulary: stored
