@@ -8,7 +8,6 @@ from typing import Any, Literal
 from sharpbeam.cli.command import VerbGroup, verb
 from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.cli.flags import argument
-from sharpbeam.errors import OptionError
 from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
@@ -80,8 +79,6 @@ def screen(
     * `sharpbeam fit screen runs/de-fr-es-en/best --text de-en=news.de --text fr-en=news.fr`
     * `sharpbeam translate runs/de-en/best book.txt --output-layer screen --stats`
     """
-    if not text:
-        raise OptionError("--text is missing; give a file of source sentences, one a line.")
     _run("screen", model, text=text, per=per, work=work, keep_best=keep_best, options=screen, machine=machine)
 
 
