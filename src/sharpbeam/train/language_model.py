@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import exp
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sharpbeam.api.scorer import perplexity
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.module import LstmLmModule, State
@@ -138,7 +138,7 @@ class LanguageTask(TrainingTask):
             logits = F.linear(hidden.flatten(0, 1), *model.output())
             nats += float(F.cross_entropy(logits, window.target.to(self.device).flatten(), reduction="sum"))
             words += window.target.numel()
-        return {"valid_nll": nats / words, "perplexity": exp(min(nats / words, 700.0))}
+        return {"valid_nll": nats / words, "perplexity": perplexity(-nats, words)}
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:
         """Whether the perplexity is lower than any before."""
