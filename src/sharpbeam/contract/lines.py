@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
 _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
 # A word that a title would begin with a capital letter.
-_LOWER = re.compile(rf"(?<![^\W_])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
+_LOWER = re.compile(rf"(?<![\w'’])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
 # Digits, capitals inside of words, options of programs; apart, each is found by its first letter, which is fast.
 _MARKED = (*map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")), IN_WORDS)
 

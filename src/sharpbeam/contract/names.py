@@ -15,11 +15,11 @@ from sharpbeam.contract.answers import Change, changed_text
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Translation
-from sharpbeam.text.case import LONG_WORD, RARER, WORD, Case, capitalized, lower, upper
+from sharpbeam.text.case import LONG_WORD, RARER, WORD, Case, abbreviation, capitalized, lower
 
 KNOWN = 12.0  # rarity of words that are about one piece: of others it says less, and a copy more
 CAPITAL = 2.1
-LIKELY = -1.4, 0.4, 2.2  # logarithms of odds: how likely a name must be, for three ways to write the sentence
+LIKELY = -1.4, -0.5, 0.4, 1.3, 2.2  # logarithms of odds that names must have, for five ways to write the sentence
 SURENESS = 2.0  # of the mean log probability of tokens, next to likeness to the other answers
 
 Decode = Callable[[str, Mapping[str, Any]], Steps[Translation]]
@@ -28,11 +28,8 @@ Decode = Callable[[str, Mapping[str, Any]], Steps[Translation]]
 def named_steps(
     case: Case, language: str, rarity: Callable[[str], float], attends: bool, changes: Mapping[str, Any], decode: Decode
 ) -> Steps[Translation]:
-    """The translation of a sentence in lower case with few, some or many names: the one most like the others."""
-    begin = WORD.search(case.text)
-    places = [
-        place for place in case.words if case.text[slice(*place)][1:].islower() and begin and place > begin.span()
-    ]
+    """The translation of a sentence in lower case with fewer or more names: the one most like the others."""
+    places = [place for place in case.words if case.text[slice(*place)][1:].islower()]
     if not places:
         return (yield from decode(case.text, changes))
 
@@ -47,10 +44,10 @@ def named_steps(
     odds = []
     for index, (word, (start, _)) in enumerate(zip(words, places, strict=True)):
         same, capital = word in copied, (start in capitals if attends else 0.5)
-        usual, name, large = map(rarity, (word, names[index], upper(word, language)))
+        usual, name, large = map(rarity, (word, names[index], short := abbreviation(word, language, rarity)))
         odds.append(_odds(usual, name, same, capital, len(word) < LONG_WORD))
         if (same or capital == 1) and usual != name and large < min(usual, name) + RARER:  # an abbreviation
-            words[index] = names[index] = upper(word, language)
+            words[index] = names[index] = short
     near = [0.0, *(1 / (1 + exp(-odd)) for odd in odds), 0.0]  # how likely neighbors are names
     odds = [odd + sum(near[at : at + 3 : 2]) - 0.4 for at, odd in enumerate(odds)]
     texts = [written([pair[odd > least] for *pair, odd in zip(words, names, odds, strict=True)]) for least in LIKELY]

@@ -17,6 +17,7 @@ from sharpbeam.text.sentences import short_code
 
 CaseName = Literal["upper", "title", "words"]
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_LITTLE = re.compile(r"(?<=\d)(?:[^\W\d_]{2,}|(?-i:[a-zS]))(?![^\W_])|\b(?:[AP]\.M|I\.E|E\.G)\b", re.IGNORECASE)
 _DOTTED = ("tr", "az", "aze")  # languages with a capital i that has its dot
 LEAST_LOWERED = 2  # words of a title that are usually in lower case
 LEAST_RUN = 2  # words in capitals, one after another, of a sentence that is not
@@ -49,7 +50,7 @@ class Case:
 
     name: CaseName
     text: str  # the sentence in its usual spelling, of the same length
-    words: tuple[tuple[int, int], ...] = ()  # ranges of those in capitals, or with a capital letter as in a title
+    words: tuple[tuple[int, int], ...] = ()  # ranges of those in capitals, or that may be names
     small: bool = False  # short words of the title are in lower case
 
 
@@ -75,6 +76,12 @@ def capitalized(word: str, language: str) -> str:
     return upper(word[:1], language) + word[1:]
 
 
+def abbreviation(word: str, language: str, rarity: Callable[[str], float]) -> str:
+    """The word in capitals, but for an s at its end where that is more usual: BBC's, CEOs."""
+    large = upper(word, language)
+    return min(large, large[:-1] + "s", key=rarity) if len(word) > 2 and large.endswith("S") else large
+
+
 def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float]) -> Case | None:
     """The case of a sentence; None where it is the usual one.
 
@@ -93,14 +100,17 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
     if not chosen:
         return None
     language = language_of(hidden, language)
+    little = {at for match in _LITTLE.finditer(hidden) for at in range(*match.span())}
     small = [word for word in words[1:] if _is_small(word[0].lower(), language)]
-    if name == "title" and not all(word[0][0].isupper() or _is_small(word[0], language) for word in words):
+    others = [word[0] for word in words if word[0][0].islower() and word.start() not in little]
+    if name == "title" and not all(_is_small(word, language) for word in others):
         return None
     spelled, lowered = text, 0
     for word in chosen:
         sides = hidden[max(0, word.start() - 1) : word.start()], hidden[word.end() : word.end() + 1]
         initial = name == "title" and len(word[0]) == 1 and not {"&", "."}.isdisjoint(sides)  # R&D
-        usual = word[0] if initial else _usual(word[0], language, rarity)
+        shape = word[0].lower() if word.start() in little else word[0] if initial else ""
+        usual = shape or _usual(word[0], language, rarity)
         lowered += usual.islower() and len(usual) >= LEAST_WORD and word[0][0].isupper() and word is not words[0]
         usual = capitalized(usual, language) if word is words[0] else usual
         if len(usual) == len(word[0]):
@@ -108,6 +118,7 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
     if spelled == text or (name == "title" and lowered < LEAST_LOWERED + 2 * (language in _NOUNS)):
         return None
     large = small and all(word[0][0].isupper() for word in small)
+    chosen = [word for word in chosen if name == "words" or (word is not words[0] and word.start() not in little)]
     return Case(name, spelled, tuple(word.span() for word in chosen), not large)
 
 
@@ -120,7 +131,7 @@ def titled(text: str, small: bool, language: str, begins: bool = True) -> str:
 
     def word(match: re.Match[str]) -> str:
         stays = small and (first is None or match.start() > first.start()) and _is_small(match[0], language)
-        return match[0] if stays else capitalized(match[0], language)
+        return match[0] if stays or text[max(0, match.start() - 1)].isdigit() else capitalized(match[0], language)
 
     return WORD.sub(word, text)
 
@@ -164,7 +175,7 @@ def _runs(words: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
 def _usual(word: str, language: str, rarity: Callable[[str], float]) -> str:
     """The spelling of a word that is not much rarer than the others, in lower case where that is one of them."""
     low = lower(word, language)
-    name, capitals = capitalized(low, language), upper(word, language)
+    name, capitals = capitalized(low, language), abbreviation(word, language, rarity)
     margin = 0.0 if len(word) == 1 else RARER
     usual = name if rarity(low) > rarity(name) + margin else low
     return capitals if len(word) > 1 and rarity(usual) > rarity(capitals) + margin / 2 else usual

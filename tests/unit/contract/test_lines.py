@@ -284,3 +284,7 @@ def test_a_place_after_a_word_that_is_there_twice_is_before_it() -> None:
         return answer(source, "chances de X1 de mudar" if "X1" in source else "chances de mudar")
 
     assert line("chances x.com of moving", decode) == "chances x.com de mudar"
+
+
+def test_a_title_may_have_an_apostrophe_before_a_small_letter() -> None:
+    assert not is_plain("O'steen Said His Daughter Sings")

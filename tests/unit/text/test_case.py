@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharpbeam.text.case import case_of, lower, outside, titled, upper
+from sharpbeam.text.case import abbreviation, case_of, lower, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
 
 NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
@@ -60,6 +60,17 @@ def test_a_small_word_of_a_title_cannot_be_a_name() -> None:
     text = "Old Man Sleeps over Houses"
     case = case_of(text, text, "en", lambda word: 1.0)
     assert case is not None and "over" not in [text[start:end] for start, end in case.words]
+
+
+def test_letters_that_stay_small_in_a_title() -> None:
+    assert spelled("The 4th Man Sleeps in 1990s Houses") == ("title", "The 4th man sleeps in 1990s houses")
+    assert spelled("The 4Th Man Sleeps at 5 P.M. in Paris") == ("title", "The 4th man sleeps at 5 p.m. in Paris")
+    assert titled("o 4th e 5g às 10h", False, "pt") == "O 4th E 5g Às 10h"
+
+
+def test_an_abbreviation_keeps_its_small_s() -> None:
+    assert abbreviation("bbc's", "en", lambda word: float(word != "BBC's")) == "BBC's"
+    assert abbreviation("gas", "en", lambda word: 1.0) == "GAS"
 
 
 def test_german_nouns_are_no_title() -> None:
