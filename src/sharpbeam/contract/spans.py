@@ -14,14 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sharpbeam.contract.answers import Change, changed_answer, changed_source, changed_text
 from sharpbeam.contract.steps import Job, Steps
-from sharpbeam.contract.words import WordAttention, word_attention, words
+from sharpbeam.contract.words import word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import spaceless
@@ -30,12 +29,15 @@ from sharpbeam.text.spans import Span, kept
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
 MOST_GOVERNING = 2  # words before a span that go with it, as "in the" does
+LIKELY = 2.25  # words that may be between the place of a stand-in and that by attention (docs/lab/text.md)
+OTHER = 0.5  # of a neighbor, on its other side
+LOST = 0.8  # attention to a word that is translated by none
 LONG = 6  # letters of words that are none of these
 Where = Callable[[int], tuple[int, str]]  # the place of a span, and the words that are written before it
-_ARTICLE = "the|an?|his|her|its|my|our|your|this|that|um|uma|os?|der|die|das|el|las?|los?|les?|il"
+_ARTICLE = "the|an?|his|her|its|my|our|your|this|um|uma|os?|der|die|das|el|las?|los?|les?|il"
 _AFTER_ARTICLE = re.compile(rf"(?<!\w)(?:{_ARTICLE})\s\Z", re.I)
 _BEFORE_NOUN = re.compile(rf"\s(?:{_ARTICLE})(?=\s\w)")
-_GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE})\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word that is no article
+_GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE}|that)\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word, no article
 MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
 _SIGN = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
@@ -155,9 +157,7 @@ def _filled(
     places = _written(text, spans, masked)[1]
 
     def filled(answer: Answer) -> Answer:
-        where: Where = _attended(translation, answer, places)
-        if guide is not None and bare:
-            where = _guided(guide, answer.text, names, where)
+        where = _between(translation, answer, places, guide if bare else None, names)
         changes = []
         for number, (name, span) in enumerate(zip(masked, spans, strict=True)):
             if spots := _places(answer.text, name):
@@ -192,19 +192,15 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     return Change(place, end, space + span.text + ("" if place or right else " "))
 
 
-def _guided(guide: str, text: str, names: Sequence[str], other: Where) -> Where:
-    """Places in a text of what has names in `guide`, a similar one, and short words before them that the text lacks.
-
-    Those between words of which the text has neither, or has others between them, are left to `other`.
-    """
+def _guided(guide: str, text: str, names: Sequence[str]) -> Callable[[int], tuple[int | None, str]]:
+    """Words of a text before what `guide` has names for, or None, and short words there that the text lacks."""
     spots = [_places(guide, name)[0] for name in names]
     left = [word for word in words(guide) if not any(start < word[1] and word[0] < end for start, end in spots)]
-    right = words(text)
-    ours, theirs = ([whole[start:end] for start, end in own] for whole, own in ((guide, left), (text, right)))
+    ours, theirs = ([whole[start:end] for start, end in own] for whole, own in ((guide, left), (text, words(text))))
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     same = {-1: -1} | {a + at: b + at for a, b, size in blocks for at in range(size)} | {len(ours): len(theirs)}
 
-    def place(number: int) -> tuple[int, str]:
+    def place(number: int) -> tuple[int | None, str]:
         word = sum(end <= spots[number][0] for _, end in left)
         last = max(at for at in same if at < word)
         before, after = same[last] + 1, same.get(word)
@@ -215,25 +211,34 @@ def _guided(guide: str, text: str, names: Sequence[str], other: Where) -> Where:
         elif before != after:
             anchor = own if after is None else following
             if (last + 1 == word) != (after is None) or (anchor and not anchor[0].isalnum()):
-                return other(number)
+                return None, ""
             before, lacking = (before if after is None else after), []
         short = len(lacking) <= MOST_GOVERNING and all(len(each) < LONG and each.islower() for each in lacking)
-        return right[before - 1][1] if before else 0, "".join(f" {each}" for each in lacking if short)
+        return before, "".join(f" {each}" for each in lacking if short)
 
     return place
 
 
-def _attended(translation: Translation, answer: Answer, places: Sequence[tuple[int, int]]) -> Where:
-    """Places in an answer of places in its source: as little attention as can be crosses from one side to the other."""
-
-    @cache
-    def attention() -> WordAttention:  # many calls never ask
-        return word_attention(translation.source, answer.text, replace(translation, hypotheses=(answer,)))
+def _between(
+    translation: Translation, answer: Answer, places: Sequence[tuple[int, int]], guide: str | None, names: Sequence[str]
+) -> Where:
+    """Places in an answer: little attention crosses them, much is of neighbors, and `guide` counts as LIKELY words."""
+    attention = word_attention(translation.source, answer.text, replace(translation, hypotheses=(answer,)))
+    guided = _guided(guide, answer.text, names) if guide is not None else None
+    likely = LIKELY if translation.attention else np.inf
 
     def place(number: int) -> tuple[int, str]:
-        later = np.array([start >= places[number][0] for start, _ in attention().source], bool)
-        gain = attention().weights @ np.where(later, -1.0, 1.0)  # of a word that is before the place
-        before = int(np.argmax(np.concatenate([[0.0], np.cumsum(gain)])))
-        return attention().target[before - 1][1] if before else 0, ""
+        word = sum(start < places[number][0] for start, _ in attention.source)
+        weights = attention.weights / np.maximum(1.0, attention.weights.sum(0))
+        gain = weights[:, :word].sum(1) - weights[:, word:].sum(1)  # of a word that is before the place
+        own, other = weights[:, max(0, word - 1) : word].sum(1), weights[:, word : word + 1].sum(1)
+        after, before = own + OTHER * other, other + OTHER * own  # of a word that is right before, or after the place
+        score = np.append(0.0, np.cumsum(gain)) + np.append(0.0, after) + np.append(before, 0.0)
+        model, lacking = guided(number) if guided else (None, "")
+        if model is not None:
+            score[model] += likely
+        best = int(np.argmax(score))
+        lost = not translation.attention or attention.weights[:, :word][:, -1:].sum() < LOST
+        return attention.target[best - 1][1] if best else 0, lacking if lost and best == model else ""
 
     return place

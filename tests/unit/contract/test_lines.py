@@ -249,7 +249,7 @@ def test_a_lost_number_is_put_back() -> None:
 )
 def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
     def decode(source: str) -> Translation:
-        return answer(source, masked if "X1" in source else "Leia na casa")
+        return answer(source, masked) if "X1" in source else answer(source, "Leia na casa", [0, 2, 5])
 
     assert line("Read on x.com in the old house", decode) == out
     assert line("Read the x.com in the old house", decode) == "Leia x.com na casa"
@@ -260,7 +260,7 @@ def test_words_that_govern_a_span_come_with_it(masked: str, out: str) -> None:
     [
         ("Ele quando andando X1 mais a oeste", "Ele ao andar x.com mais para o oeste"),  # after words that differ
         ("Ele ao andar de X1 de mais", "Ele ao andar x.com mais para o oeste"),
-        ("X1 anda", "x.com Ele ao andar mais para o oeste"),
+        ("X1 anda", "Ele ao andar x.com mais para o oeste"),  # far from the words that it is between
         ("Ele ao X1, andar mais para o oeste", "Ele ao x.com andar mais para o oeste"),
         ("Um homem foi X1 embora", "Ele ao andar x.com mais para o oeste"),  # by attention: words are in the same order
     ],
