@@ -32,10 +32,10 @@ int64_t find_in_panels_kernel(const float* x, const float* a, const float* b, fl
 
 // The logits of up to 16 tokens, one to a lane, for kRows vectors: the latency of a chain of fma is the cost, so 16
 // chains take no longer than one. Weights are transposed in registers, 4 x 4, once for all vectors; lanes from `count`
-// on repeat the first token.
+// on repeat the first token. `next`: the 16 rows of weights to prefetch meanwhile, or null.
 template <int kRows>
 inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
-                       int64_t dim, float* y, int64_t y_stride) {
+                       int64_t dim, float* y, int64_t y_stride, const float* next) {
   const float* row[kLanes];
   float column[kLanes];
   for (int c = 0; c < kLanes; ++c) {
@@ -47,13 +47,17 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   for (int r = 0; r < kRows; ++r) total[r] = load(column);
   int64_t k = 0;
   for (; k + 4 <= dim; k += 4) {
+    if (next != nullptr) {
+#pragma GCC unroll 4
+      for (int line = 0; line < 4; ++line) __builtin_prefetch(next + (k + line) * kLanes);
+    }
     Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) part[c] = load_fours(row[c] + k, row[4 + c] + k, row[8 + c] + k, row[12 + c] + k);
     transpose_fours(part);
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) total[r] = fma(set(x[r * dim + k + c]), part[c], total[r]);
     }
   }
@@ -64,16 +68,27 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   for (int r = 0; r < kRows; ++r) store_part(y + r * y_stride, count, total[r]);
 }
 
+// Rows in blocks of kMost, then those that are left in one.
+template <int kMost>
+inline void rows_blocks(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
+                        int64_t count, int64_t dim, float* y, int64_t y_stride, const float* next) {
+  for (; rows >= kMost; rows -= kMost, x += kMost * dim, y += kMost * y_stride, next = nullptr) {
+    rows_block<kMost>(weight, bias, x, token, count, dim, y, y_stride, next);
+  }
+  if constexpr (kMost > 1) {
+    if (rows > 0) rows_blocks<kMost - 1>(weight, bias, x, rows, token, count, dim, y, y_stride, next);
+  }
+}
+
+// Where the tokens are successive ones, as in a pass over all of them, the hardware's prefetcher is too late: it
+// follows each of 16 rows for the length of a row.
 void gather_dot_kernel(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
                        int64_t count, int64_t dim, float* y, int64_t y_stride) {
-  constexpr int kMost = kBlockRows > 3 ? 4 : 2;
+  constexpr int kMost = kBlockRows > 3 ? 8 : 2;  // the registers that hold sums
+  const bool successive = count >= kLanes && token[count - 1] - token[0] == count - 1;
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t some = count - i < kLanes ? count - i : kLanes;
-    int64_t r = 0;
-    for (; r + kMost <= rows; r += kMost) {
-      rows_block<kMost>(weight, bias, x + r * dim, token + i, some, dim, y + r * y_stride + i, y_stride);
-    }
-    for (; r < rows; ++r)
-      rows_block<1>(weight, bias, x + r * dim, token + i, some, dim, y + r * y_stride + i, y_stride);
+    const float* next = successive ? weight + (token[i] + kLanes) * dim : nullptr;
+    rows_blocks<kMost>(weight, bias, x, rows, token + i, some, dim, y + i, y_stride, next);
   }
 }
