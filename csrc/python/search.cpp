@@ -137,6 +137,8 @@ class SearchRun {
     return search_->cancel(request);
   }
 
+  void interrupt() { search_->interrupt(); }
+
   // The finished hypotheses of a request and the tokens up to one of its nodes; None where it is not in flight.
   nb::object peek(int32_t request, int32_t node) {
     const std::unique_lock<std::mutex> lock = locked();
@@ -294,6 +296,7 @@ void bind_search(nb::module_& module) {
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "
            "what is done and counts of the work.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
+      .def("interrupt", &SearchRun::interrupt, "End a call of step that takes several ones after the current one.")
       .def("peek", &SearchRun::peek, "request"_a, "node"_a,
            "What is finished of a request, and the tokens up to one of its nodes; None where it is not in flight.")
       .def("step", &SearchRun::step, "model"_a, "layer"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,

@@ -8,7 +8,7 @@
 namespace sharpbeam {
 namespace {
 
-// In one call: a sentence of twenty tokens at beam 6, or one step of a batch. Who cancels a run waits for them.
+// In one call: a sentence of twenty tokens at beam 6, or one step of a batch. Signals wait for them.
 constexpr int64_t kRowsAtOnce = 128;
 
 }  // namespace
@@ -48,7 +48,7 @@ void Search::step(Forward& forward, const RowView& rows, bool whole) {
   work_ = {};
   done_.clear();
   step_once(forward, rows);
-  while (whole && done_.empty() && work_.expansions < kRowsAtOnce) {
+  while (whole && done_.empty() && work_.expansions < kRowsAtOnce && !interrupted_.exchange(false)) {
     std::swap(given_, grown_);
     forward.retain(given_.state.data(), given_.size());
     step_once(forward, given_.view());

@@ -3,6 +3,7 @@
 // src/sharpbeam/search/interface.py is the same interface in Python; any number of requests may be in flight.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -52,11 +53,14 @@ class Search {
   std::optional<std::vector<Finished>> finished(int32_t request) const;
 
   // One step for every request in `rows`: `rows()`, `done()` and `work()` are the result. If `whole`, these are all
-  // rows of the run, so that its states can be freed here: then as many steps as it takes until a request is done, or
-  // some dozens of rows were run, since a run cannot be cancelled in between.
+  // rows of the run, so that its states can be freed here: then as many steps as it takes until a request is done, some
+  // dozens of rows were run, or `interrupt` is called.
   // Throws BrokenModel for a log probability that cannot be one, and std::invalid_argument for a request that is not in
   // flight or whose rows are apart, a length that is not its node's, or a node of another request.
   void step(Forward& forward, const RowView& rows, bool whole);
+
+  // Ends the call of `step` that runs, or the next one, after its current step. Any thread may call it.
+  void interrupt() { interrupted_.store(true); }
 
   const RowColumns& rows() const { return grown_; }        // of the next step
   const std::vector<Done>& done() const { return done_; }  // their paths are in the tree until the next call of `step`
@@ -121,6 +125,7 @@ class Search {
 
   RowColumns given_;  // before the second step of a call, and those after it
   int64_t step_ = 0;
+  std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace sharpbeam

@@ -21,7 +21,7 @@ import numpy as np
 
 from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.loading import LoadedModel
-from sharpbeam.decoding.loop import Finished, Run
+from sharpbeam.decoding.loop import Alone, Finished, Run
 from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import LanguageOptions, SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer
@@ -54,9 +54,9 @@ class AttendedRun(Run):
         """The requests that are not done."""
         return [*super().requests, *(request.index for request, _ in self._unattended)]
 
-    def step(self, *, to_end: bool = False) -> Finished:
+    def step(self, alone: Alone = "one step") -> Finished:
         """Take a step as `Run.step`; in a sealed session finished requests wait until many can be fed together."""
-        self._unattended += super().step(to_end=to_end)
+        self._unattended += super().step(alone)
         waits = self.schedule.busy and self.schedule.final  # no caller waits for a single answer
         if waits and len(self._unattended) < AT_ONCE:
             return []

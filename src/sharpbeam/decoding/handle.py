@@ -115,7 +115,7 @@ class Handle(Future[T]):
                         "decode it; add a callback to that request, or wait in another thread."
                     )
                 break
-            handles = session._step_all(to_end=end is None and session.pending == 1)
+            handles = session.step("to the end" if end is None and session.pending == 1 else "one step")
             session._late += handles if session._runner is not None else []
         return None if end is None else max(0.0, end - monotonic())
 

@@ -10,7 +10,7 @@ from threading import Lock
 from sharpbeam._core import Team
 from sharpbeam.decoding.attention import AttendedRun
 from sharpbeam.decoding.loading import LoadedModel
-from sharpbeam.decoding.loop import Finished, Run
+from sharpbeam.decoding.loop import Alone, Finished, Run
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import fields_of, require
@@ -142,13 +142,13 @@ class Worker:
         """Whether there is something to do."""
         return any(run.busy for run in tuple(self.runs.values()))
 
-    def step(self, lanes: Collection[Lane], team: Team, *, to_end: bool = False) -> list[tuple[Lane, Outcome]]:
+    def step(self, lanes: Collection[Lane], team: Team, alone: Alone = "one step") -> list[tuple[Lane, Outcome]]:
         """Take one step in each of `lanes`; `team` shares the work of a matmul.
 
-        With `to_end` a request that is alone takes all its steps. Returns the finished requests. An error ends the run
-        in which it occurs, and no other.
+        Returns the finished requests. `alone` holds if no other lane has any. An error ends the run in which it occurs.
         """
         outcomes: list[tuple[Lane, Outcome]] = []
+        alone = alone if sum(lane.queue.unfinished > 0 for lane in lanes) == 1 else "one step"
         with self._turnstile:
             pass
         with self._lock:
@@ -162,7 +162,7 @@ class Worker:
                     run = self.runs[lane] = lane.open(self.workers, self._memory)
                 try:
                     with team:
-                        finished = run.step(to_end=to_end)
+                        finished = run.step(alone)
                 except Exception as error:
                     outcomes.append((lane, (run.requests, error)))
                     lane.close(self.runs.pop(lane))
@@ -171,6 +171,11 @@ class Worker:
                         outcomes.append((lane, finished))
         return outcomes
 
+    def interrupt(self) -> None:
+        """End steps "until others come" after the current one."""
+        for run in tuple(self.runs.values()):
+            run.interrupt()
+
     def cancel(self, lane: Lane, request: int) -> None:
         """Drop a request at the next step if it is in flight here."""
         if (run := self.runs.get(lane)) is not None:
@@ -178,6 +183,7 @@ class Worker:
 
     def peek(self, lane: Lane, request: int) -> tuple[list[Hypothesis], list[int]] | None:
         """`Run.peek` of a request; None if it is not in flight here. Waits for the end of the current step."""
+        self.interrupt()
         with self._turnstile, self._lock:
             run = self.runs.get(lane)
             return run.peek(request) if run is not None and request in run.flight else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sharpbeam.search.interface import Search
 from sharpbeam.types import Hypothesis, Request, Rows
 
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
+Alone = Literal["one step", "until others come", "to the end"]  # what a call of `step` takes of a request that is alone
 
 
 class ForwardPass:
@@ -40,6 +42,7 @@ class Run:
         """The largest number of requests in flight so far."""
         self._forward = ForwardPass(model, self.layer)
         self._cancelled: deque[int] = deque()
+        self.interrupt: Callable[[], None] = getattr(search, "interrupt", lambda: None)  # a search may leave it out
 
     @property
     def busy(self) -> bool:
@@ -51,18 +54,15 @@ class Run:
         """The requests that are not done."""
         return list(self.flight)
 
-    def step(self, *, to_end: bool = False) -> Finished:
-        """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done.
-
-        With `to_end` a request that is alone takes all its steps, although others may come.
-        """
+    def step(self, alone: Alone = "one step") -> Finished:
+        """Let requests enter, decode one token for each row (or several, `Schedule.whole`), and return what is done."""
         if self._cancelled:
             self._drop()
         if entering := self.schedule.refill():
             for request in entering:
                 self.flight[request.index] = request
             self.most_requests = max(self.most_requests, len(self.flight))
-            if len(self.flight) == 1 and (to_end or self.schedule.whole):
+            if len(self.flight) == 1 and (alone == "to the end" or self.schedule.whole):
                 decode = getattr(self.search, "decode", None)  # a search may leave it out
                 hypotheses = decode(request, self._forward) if decode else None
                 if hypotheses is not None:
@@ -75,7 +75,7 @@ class Run:
         if not self.flight:
             return []
         rows = self.schedule.select(self.rows)
-        self._forward.whole = self.schedule.whole or (to_end and len(self.flight) == 1)
+        self._forward.whole = self.schedule.whole or (alone != "one step" and len(self.flight) == 1)
         result = self.search.step(rows, self._forward)  # tokens -> hidden [R, D] -> candidates [R, k] -> surviving rows
         self.rows = self.schedule.apply(result)
         self.model.retain(self.rows.state)
@@ -88,6 +88,7 @@ class Run:
     def cancel(self, request: int) -> None:
         """Drop a request at the next step if it is in flight. Any thread may call this."""
         self._cancelled.append(request)
+        self.interrupt()
 
     def peek(self, request: int) -> tuple[list[Hypothesis], list[int]]:
         """Between steps: finished hypotheses of a request in flight, best first, and the tokens of its first row."""

@@ -20,7 +20,7 @@ from sharpbeam.decoding.handle import MISSING, Handle, T
 from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker, lane_options, request_options
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
-from sharpbeam.decoding.loop import Finished
+from sharpbeam.decoding.loop import Alone, Finished
 from sharpbeam.decoding.phrases import for_phrases
 from sharpbeam.decoding.workers import check_process, lost, run_workers
 from sharpbeam.errors import InputError
@@ -155,21 +155,17 @@ class Session(Generic[T]):
             for lane in self._lanes:
                 lane.queue.final = not lane.completes  # those still get requests
 
-    def step(self) -> list[Handle[T]]:
+    def step(self, alone: Alone = "one step") -> list[Handle[T]]:
         """Decode one token for every live row in the calling thread; returns the handles that finished.
 
-        Does nothing if no request waits or is in flight. A sealed session may take several steps in one call.
+        A sealed session may take several steps in one call, and so may a request that is `alone`.
         """
-        return self._step_all(to_end=False)
-
-    def _step_all(self, *, to_end: bool) -> list[Handle[T]]:
-        """`step`; with `to_end` a request that is alone takes all its steps."""
         check_process(self._process)
         handles: list[Handle[T]] = []
         teams = self.loaded.teams.lend(1)
         try:
             for worker in tuple(self._workers):  # a closed iterator of `run` may have left others
-                handles += self._step(worker, teams[0], to_end=to_end)
+                handles += self._step(worker, teams[0], alone)
         finally:
             self.loaded.teams.take_back(teams)
         return handles
@@ -257,8 +253,7 @@ class Session(Generic[T]):
     def renew(self) -> bool:
         """Take requests again after `seal`, all of which are done.
 
-        False if the session should be closed instead: it has unfinished requests, or runs that would answer otherwise
-        or hold much memory.
+        False if the session should be closed instead: it has unfinished requests, or runs that cannot be used again.
         """
         self._sealed = False
         return not self.pending and all(map(Worker.reusable, self._workers))
@@ -283,7 +278,7 @@ class Session(Generic[T]):
         self._stepping.add(get_ident())
         try:
             while not self._closed:
-                handles = self._step(worker, team)
+                handles = self._step(worker, team, "until others come")
                 yield from handles
                 if ended():
                     return
@@ -296,10 +291,10 @@ class Session(Generic[T]):
         finally:
             self._stepping.discard(get_ident())
 
-    def _step(self, worker: Worker, team: Team, *, to_end: bool = False) -> list[Handle[T]]:
+    def _step(self, worker: Worker, team: Team, alone: Alone) -> list[Handle[T]]:
         """Take one step in each lane; returns the handles that finished."""
         handles: list[Handle[T]] = []
-        for lane, outcome in worker.step(self._lanes, team, to_end=to_end):
+        for lane, outcome in worker.step(self._lanes, team, alone):
             handles += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
         return handles
 
@@ -329,6 +324,8 @@ class Session(Generic[T]):
             many = len(self._lanes) >= MOST_LANES
             self._lanes = (*(old for old in self._lanes if not many or old.queue.unfinished), lane)
         lane.queue.add(requests, priority)
+        for worker in self._workers:
+            worker.interrupt()
         if self._sleeping:
             self._changed.notify_all()
 

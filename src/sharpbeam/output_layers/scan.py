@@ -5,7 +5,7 @@ from __future__ import annotations
 from sharpbeam import _core
 from sharpbeam.output_layers.native import NativeNormalizing
 from sharpbeam.output_layers.registry import LayerInputs
-from sharpbeam.types import Floats, Ids
+from sharpbeam.types import Floats
 
 
 class ScanLayer(NativeNormalizing[_core.ScanLayer]):
@@ -25,10 +25,6 @@ class ScanLayer(NativeNormalizing[_core.ScanLayer]):
         values that are not finite or above 1e12, and for an `isa` that this machine cannot run.
         """
         return cls(_core.ScanLayer(weight, bias, isa))
-
-    def rescored(self, hidden: Floats, k: int) -> Ids:
-        """How many tokens [R] took exact logits: some of the largest, and all that the bound does not rule out."""
-        return self.native.topk_details(hidden, k)[3]
 
 
 def build_layer(inputs: LayerInputs) -> ScanLayer:

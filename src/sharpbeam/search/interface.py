@@ -55,13 +55,15 @@ class Search(Protocol):
 
         It enters and leaves the runs of `forward` too. None if the search needs single steps; may be left out.
         """
-        return None
 
     def cancel(self, request: int) -> None:
         """Forget a request in flight without an answer; the caller removes its rows before the next step.
 
         Other requests are answered as if it had never been there. Raises KeyError if it is not in flight.
         """
+
+    def interrupt(self) -> None:
+        """End a call of `step` that takes several steps after the current one, from any thread; may be left out."""
 
     def peek(self, request: int, node: int) -> tuple[list[Hypothesis], list[int]]:
         """Finished hypotheses of a request in flight, best first, and the tokens of its row that ends in `node`.

@@ -46,6 +46,7 @@ class NativeSearch:
         self._scored = options.needs_log_prob  # otherwise logits stand for log probabilities
         ids = {"eos_id": eos_id, "vocab_size": vocab_size}
         self._core = _core.Search(self.kind, vars(options) | vars(sampling) | ids)
+        self.interrupt = self._core.interrupt
         self.work = Work()
 
     def begin(self, requests: Sequence[Request], state: Ids) -> Rows:

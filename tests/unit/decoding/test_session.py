@@ -15,6 +15,7 @@ from support.toys import SESSION, ToyLayer, ToyModel, texts_of, toy_loaded, toy_
 
 from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Partial, Translator
 from sharpbeam.decoding.handle import Handle
+from sharpbeam.decoding.loop import Alone
 from sharpbeam.decoding.session import Session
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
@@ -149,6 +150,26 @@ def test_requests_with_different_options_are_decoded_together(batch) -> None:
         whole = session.submit(texts[0], options=DecodeOptions.of(**SESSION, output_layer="exact"))
         list(session.run())
         assert whole.result().hypotheses[0].tokens == translator.translate(texts[:1], output_layer="exact")[0].tokens
+
+
+def test_a_request_that_is_alone_goes_on_until_others_come(batch) -> None:
+    translator, texts, expected = batch
+
+    def calls(alone: Alone, interrupted: bool) -> int:
+        with translator.session() as session:
+            assert session.submit(texts[1]).result() == expected[1]
+            handle, count = session.submit(texts[0]), 0
+            while not handle.done():
+                for worker in session._workers if interrupted else ():
+                    worker.interrupt()
+                session.step(alone)
+                count += 1
+            assert handle.result() == expected[0]
+            return count
+
+    single = calls("one step", False)
+    assert calls("until others come", False) <= 2 < single
+    assert calls("until others come", True) == single
 
 
 def test_many_kinds_of_options_are_forgotten_when_they_are_done() -> None:

@@ -59,10 +59,11 @@ def test_the_bound_matters(trust, missed):
 
 def test_few_tokens_take_exact_logits():
     weight, bias, hidden = layers(0, 3001, 96, 50)["normal"]
-    rescored = ScanLayer.build(weight, bias).rescored(hidden, 5)
+    rescored = ScanLayer.build(weight, bias).native.topk_details(hidden, 5)[3]
     assert (rescored >= 5).all()
     assert rescored.mean() < 60
-    assert ScanLayer.build(weight, bias).rescored(np.full((1, 96), np.nan, np.float32), 5) == 3001
+    nothing = np.full((1, 96), np.nan, np.float32)
+    assert ScanLayer.build(weight, bias).native.topk_details(nothing, 5)[3] == 3001
 
 
 @pytest.mark.parametrize(("size", "tolerance"), [(1.0, 4e-3), (3.0, 1.2e-2)])

@@ -54,7 +54,6 @@ class Measure:
     bound: float  # lower confidence bound of `fidelity`
     average_set: float  # tokens in the set of a row
     normalizer_error: float  # mean |log Z - exact| of the rows that do not fall back
-    normalizer_error_99: float  # its 99th percentile
     cost: float  # bytes that a row reads: clusters, set, and all tokens where it falls back; int8
 
 
@@ -135,7 +134,6 @@ class View:
             bound=_bound(wrong, misses, self.sentence, confidence),
             average_set=size,
             normalizer_error=float(error.mean()) if len(error) else 0.0,
-            normalizer_error_99=float(np.quantile(error, 0.99)) if len(error) else 0.0,
             cost=self.dim * (len(self.screen.weight) + size + fallback * self.vocab),
         )
 
