@@ -1,5 +1,5 @@
-// From approximate logits of all tokens, with a proven bound, to the k best by exact logits: how a scan uses the bound
-// of output/int8_bounds.h. For one row:
+// From approximate logits of all tokens, with a proven bound, to the k best by exact logits: how a scan
+// (output/scan.cpp has the approximate logits) uses the bound of output/int8_bounds.h. For one row:
 //
 // 1. The largest approximate logits, k or more, are the seeds; they get exact logits.
 // 2. The k-th largest exact logit of the seeds, t, is a lower bound of the k-th best of all. A token whose approximate

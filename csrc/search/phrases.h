@@ -6,9 +6,10 @@
 // it, so no token counts twice. Else the longest run of last tokens that begins such a form is begun: a token that
 // does not continue it takes it back, as in the paper, except for what begins a form again.
 //
-// The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, ranks hypotheses only with
-// those that have as many tokens of the phrases, so that those which lack some are not pushed off the beam, and answers
-// with hypotheses that have all.
+// The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, and divides the beam among
+// banks, one for each number of tokens met (search/banks.h), so that hypotheses which lack some are not pushed off. The
+// beam has K places, or one for each bank if that is more, up to 16. Answers have all phrases; where none can, those
+// that met the most are taken.
 //
 // A met phrase counts as many tokens as its longest form, a begun one those that are there. Right after a phrase no
 // token may follow that would continue its last word ("home", "less").

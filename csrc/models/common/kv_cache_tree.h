@@ -3,7 +3,7 @@
 // beam copies nothing.
 //
 // In a step, `extend` makes a node for each row. Each decoder layer writes the row's key and value, side by side, to
-// its part of the node's floats, [layers, 2, width], and attends to the nodes of `path`, which collects the addresses
+// its part of the node's floats, [layers, 2, D], and attends to the nodes of `path`, which collects the addresses
 // from the last token to the first. After the search has chosen the rows that live on, `retain` drops the others: a
 // node without handle and without children is free, and so are its ancestors that only it needed. Keys and values of
 // the source, which no step changes, are kept once for each request: models/transformer/decoder.h, whose `step` writes
@@ -19,8 +19,8 @@ namespace sharpbeam {
 
 class KvCacheTree {
  public:
-  // Each state has `width` floats. Without links (`linked` false) each state is complete in itself, as that of an SSRU
-  // decoder, and its predecessors can be freed.
+  // Each state has `width` floats, those of all layers. Without links (`linked` false) each state is complete in
+  // itself, as that of an SSRU decoder, and its predecessors can be freed.
   KvCacheTree(int64_t width, bool linked) : width_(width), linked_(linked) {}
 
   // Creates `count` states without a token, whose floats are zero; writes their handles.

@@ -1,11 +1,11 @@
 """Transfer of inline markup from a segment to its translation, by the attention of words.
 
-Cross-attention is summed to weights of target words on source words (contract/words.py). Tags are placed from the outer
-to the inner ones: each gets the run of free words, inside of the tag around it, that attended most to its words in the
-source; a tag without text stands before the word that attended most to the one after it. Four things hold whatever the
-attention is: every tag is written once; tags are well nested, and inside of the tag that they were in; without its tags
-the text is the translation, except that fixed text is written as in the source; tags at the same place keep their
-order.
+Formats take tags off: a segment has its plain text, and tags as ranges of it (segment.py). Attention is summed to
+weights of target words on source words (contract/words.py). Tags are placed from the outer to the inner ones: each gets
+the run of free words, inside of the tag around it, that attended most to its words in the source; a tag without text
+stands before the word that attended most to the one after it. Four things hold whatever the attention is: every tag is
+written once; tags are well nested, and inside of the tag that they were in; without its tags the text is the
+translation, except that fixed text is written as in the source; tags at the same place keep their order.
 """
 
 from __future__ import annotations
