@@ -158,7 +158,7 @@ class Session(Generic[T]):
     def step(self, alone: Alone = "one step") -> list[Handle[T]]:
         """Decode one token for every live row in the calling thread; returns the handles that finished.
 
-        A sealed session may take several steps in one call, and so may a request that is `alone`.
+        Does nothing without a request. A sealed session may take several steps, as may a request that is `alone`.
         """
         check_process(self._process)
         handles: list[Handle[T]] = []
