@@ -104,6 +104,11 @@ inline int32_t start_row(const Number* x, int64_t in, [[maybe_unused]] uint8_t* 
     return 0;
 }
 
+template <bool kManyRows>
+struct ManyRows {
+  static constexpr bool kMany = kManyRows;
+};
+
 // `kSpace` is how many bytes prepared rows may take.
 template <typename Unit, int64_t kSpace, typename Number>
 inline void quantized_gemm(const uint8_t* packed, const float* scale, const float* bias, const Number* x,
@@ -124,7 +129,6 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
     const bool many = parts > 1 && parts >= Unit::vecs(Unit::kRows);  // they prefetch the next panel together
     const bool narrow = Unit::vecs(static_cast<int>(parts > 1 ? Unit::kRows : count)) * kLanes < kPanel;
     const int64_t ahead = many ? bytes : ahead_of(out * blocks * sharpbeam::kInt8Group, narrow);
-    const auto rows_of = many ? quantized_rows<Unit, Unit::kRows, true> : quantized_rows<Unit, Unit::kRows, false>;
     const uint8_t* input = kPrepares<Unit> ? prepared : reinterpret_cast<const uint8_t*>(x + from * x_stride);
     for (int64_t r = 0; r < count; ++r)
       starts[r] = start_row<Unit>(x + (from + r) * x_stride, in, prepared + (kPrepares<Unit> ? r * x_bytes : 0));
@@ -133,8 +137,13 @@ inline void quantized_gemm(const uint8_t* packed, const float* scale, const floa
         const int64_t first = part * count / parts, some = (part + 1) * count / parts - first;
         const uint8_t* panel = packed + n / kPanel * bytes;
         const uint8_t* next = panel + ahead + (many ? part * bytes / parts : 0);
-        rows_of(panel, scale + n, bias + n, input + first * x_bytes, x_bytes, starts + first, x_scale + from + first,
-                y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, next);
+        // A pointer to either would cost two sets of arguments on the stack for each block.
+        const auto multiply = [&](auto kind) {
+          quantized_rows<Unit, Unit::kRows, decltype(kind)::kMany>(
+              panel, scale + n, bias + n, input + first * x_bytes, x_bytes, starts + first, x_scale + from + first,
+              y + (from + first) * y_stride + n, y_stride, some, blocks, out - n, next);
+        };
+        many ? multiply(ManyRows<true>{}) : multiply(ManyRows<false>{});
       }
     }
   }
