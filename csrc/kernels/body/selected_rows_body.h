@@ -32,7 +32,8 @@ int64_t find_in_panels_kernel(const float* x, const float* a, const float* b, fl
 
 // The logits of up to 16 tokens, one to a lane, for kRows vectors: the latency of a chain of fma is the cost, so 16
 // chains take no longer than one. Weights are transposed in registers, 4 x 4, once for all vectors; lanes from `count`
-// on repeat the first token. `next`: the 16 rows of weights to prefetch meanwhile, or null.
+// on repeat the first token. `next`: the 16 rows of weights to prefetch meanwhile, or null; into the second cache,
+// since with those that are read they fill the first.
 template <int kRows>
 inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
                        int64_t dim, float* y, int64_t y_stride, const float* next) {
@@ -49,7 +50,7 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   for (; k + 4 <= dim; k += 4) {
     if (next != nullptr) {
 #pragma GCC unroll 4
-      for (int line = 0; line < 4; ++line) __builtin_prefetch(next + (k + line) * kLanes);
+      for (int line = 0; line < 4; ++line) __builtin_prefetch(next + (k + line) * kLanes, 0, 2);
     }
     Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
 #pragma GCC unroll 4
