@@ -14,23 +14,25 @@ constexpr double kSmall = 1e-20, kLarge = 1e12;  // sizes of hidden vectors that
 
 constexpr int64_t kChains = 8;  // independent sums: one alone waits for itself
 
-double root(const double (&sums)[kChains]) { return std::sqrt(std::accumulate(sums, sums + kChains, 0.0)); }
+double sum(const double (&sums)[kChains]) { return std::accumulate(sums, sums + kChains, 0.0); }
+double root(const double (&squares)[kChains]) { return std::sqrt(sum(squares)); }
 
 }  // namespace
 
 float widened(double x) { return above(x * kUp); }
 
-Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t dim, int64_t padded, float trust,
-                           int8_t* int8) {
+Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, const double* mean, int64_t dim, int64_t padded,
+                           float trust, int8_t* int8) {
   Int8Hidden row{};
   row.scale = table.quantize_int8(hidden, dim, int8);
   std::fill(int8 + dim, int8 + padded, int8_t{0});
-  double square[kChains] = {}, lost_square[kChains] = {}, near_square[kChains] = {};
+  double square[kChains] = {}, lost_square[kChains] = {}, near_square[kChains] = {}, error[kChains] = {};
   const auto take = [&](int64_t k, int64_t c) {
     const double x = hidden[k], near = static_cast<double>(row.scale) * int8[k];
     square[c] += x * x;
     lost_square[c] += (x - near) * (x - near);
     near_square[c] += near * near;
+    error[c] += (near - x) * mean[k];
   };
   int64_t k = 0;
   for (; k + kChains <= dim; k += kChains)
@@ -43,6 +45,7 @@ Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t di
   const double by_norm = std::max(lost + chain * size + 5.0 * kUnit * near_size, kBiasShare * (chain + 5.0 * kUnit));
   row.by_norm = widened(by_norm) * trust;
   row.by_lost = widened((1.0 + 6.0 * kUnit) * near_size) * trust;
+  row.mean_error = sum(error);
   return row;
 }
 

@@ -32,11 +32,13 @@ struct Int8Hidden {
   bool sound;  // false: not finite, too large or too small for the bound; the row takes exact logits
   float scale;
   float by_norm, by_lost;  // A and B
+  double mean_error;       // (h' - h) m
 };
 
-// Quantizes `hidden` [dim] to `int8` [padded], zero from dim on. `trust` multiplies A and B: 1 is proven.
-Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, int64_t dim, int64_t padded, float trust,
-                           int8_t* int8);
+// Quantizes `hidden` [dim] to `int8` [padded], zero from dim on. `trust` multiplies A and B: 1 is proven. m, `mean`
+// [dim], is the mean row of the matrix.
+Int8Hidden quantize_hidden(const Kernels& table, const float* hidden, const double* mean, int64_t dim, int64_t padded,
+                           float trust, int8_t* int8);
 
 // a of a token, rounded up, and x >= 0 as a float that is larger by 2^-20 or more.
 float norm_of(const OutputMatrix& matrix, int64_t token);

@@ -1,7 +1,6 @@
 #include "output/scan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "core/team.h"
@@ -42,19 +41,6 @@ Bound ScanLayer::bound_of(const Int8Hidden& row) const {
   return {norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost};
 }
 
-double ScanLayer::mean_error(const ScannedRow& row) const {
-  constexpr int64_t kSums = 8;  // side by side, since one sum would wait for each of its additions
-  double sums[kSums] = {};
-  int64_t k = 0;
-  const auto add = [&](int64_t at, int64_t to) {
-    sums[to] += (static_cast<double>(row.form.scale) * row.int8[at] - row.hidden[at]) * mean_[static_cast<size_t>(at)];
-  };
-  for (; k + kSums <= dim(); k += kSums)
-    for (int64_t i = 0; i < kSums; ++i) add(k + i, i);
-  for (; k < dim(); ++k) add(k, k % kSums);
-  return std::accumulate(sums, sums + kSums, 0.0);
-}
-
 template <typename Visit>
 void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   const Kernels& table = matrix_.table();
@@ -66,7 +52,8 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
     Int8Hidden row[kRowsAtOnce];
     float scale[kRowsAtOnce];
     for (int64_t r = 0; r < count; ++r) {
-      row[r] = quantize_hidden(table, rows.hidden + (first + r) * dim(), dim(), width, trust_, int8 + r * width);
+      row[r] = quantize_hidden(table, rows.hidden + (first + r) * dim(), mean_.data(), dim(), width, trust_,
+                               int8 + r * width);
       scale[r] = row[r].scale;
     }
     int8_.matmul(table, matrix_.bias(), int8, width, scale, logits, stride, count);
@@ -74,8 +61,7 @@ void ScanLayer::for_each_row(const LayerRows& rows, Visit visit) const {
       CandidateScratch& candidates = thread_scratch<Scratch>().candidates;  // of the thread that takes the row
       candidates.reserve(vocab());
       std::fill(logits + r * stride + vocab(), logits + (r + 1) * stride, kNever);
-      visit(ScannedRow{first + r, rows.hidden + (first + r) * dim(), row[r], int8 + r * width, logits + r * stride},
-            candidates);
+      visit(ScannedRow{first + r, rows.hidden + (first + r) * dim(), row[r], logits + r * stride}, candidates);
     });
   });
 }
@@ -91,7 +77,7 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* lo
     int64_t exact = vocab();
     if (row.form.sound) {
       Candidates candidates(matrix_, row.hidden, row.logits, bound, k, normalize ? kRefined : 0, scratch);
-      if (normalize) log_total = candidates.log_total(mean_error(row), error);
+      if (normalize) log_total = candidates.log_total(row.form.mean_error, error);
       exact = candidates.best(log_total, to, tokens);
       // The normalizer may be a little below the best logit, but no token is likelier than 1.
       for (int64_t i = 0; normalize && i < k && to[i] > 0.0f; ++i) to[i] = 0.0f;
@@ -111,8 +97,8 @@ void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normaliz
     const Bound bound = bound_of(row.form);
     float error = 0.0f, total = 0.0f;
     if (row.form.sound) {
-      total =
-          Candidates(matrix_, row.hidden, row.logits, bound, 1, kRefined, scratch).log_total(mean_error(row), error);
+      total = Candidates(matrix_, row.hidden, row.logits, bound, 1, kRefined, scratch)
+                  .log_total(row.form.mean_error, error);
     } else {
       total = matrix_.log_total(row.hidden, row.logits);
     }

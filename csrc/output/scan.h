@@ -44,17 +44,14 @@ class ScanLayer final : public NormalizingLayer {
   static constexpr int64_t kRefined = 16;
 
  private:
-  // A row with its int8 form [dim] and the approximate logits of all tokens.
+  // A row with what its int8 form is worth and the approximate logits of all tokens.
   struct ScannedRow {
     int64_t index;
     const float* hidden;
     const Int8Hidden& form;
-    const int8_t* int8;
     float* logits;
   };
   Bound bound_of(const Int8Hidden& row) const;
-  // The mean over all tokens of what the int8 form of a hidden vector adds to logits.
-  double mean_error(const ScannedRow& row) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
 
@@ -62,7 +59,7 @@ class ScanLayer final : public NormalizingLayer {
   Int8Matrix int8_;
   Buffer norm_, most_norm_;   // a of each token, and the largest of each panel
   Buffer lost_, most_lost_;   // c of each token, and the largest of each panel
-  std::vector<double> mean_;  // [dim] of all rows
+  std::vector<double> mean_;  // [dim] of all rows: what the int8 form of h adds to the mean logit is (h' - h) mean
   float trust_;
 };
 
