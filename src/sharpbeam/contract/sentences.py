@@ -111,11 +111,8 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
     if case.name == "title":
         language = language_of(answer.text, language)
         begins = answer.text.startswith
-
-        def in_title(part: str) -> str:
-            return titled(part, case.small, language, begins(part))
-
-        return replace(answer, text=outside(answer.text, fixed, in_title))
+        text = outside(answer.text, fixed, lambda part: titled(part, case.small, language, begins(part)))
+        return replace(answer, text=text)
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
     capitals = {index for index, word in enumerate(attention.source) if word in case.words}
     text = answer.text

@@ -36,10 +36,9 @@ class PieceTable:
 
     def piece(self, number: int) -> str:
         """The piece `number`; IndexError unless 0 <= number < length."""
-        piece = self._read.get(number)
-        if piece is None:
-            piece = self._read[number] = self._at(number)
-        return piece
+        if number not in self._read:
+            self._read[number] = self._at(number)
+        return self._read[number]
 
     def pieces(self, numbers: Sequence[int]) -> list[str]:
         """The piece of each number; IndexError if there is none."""

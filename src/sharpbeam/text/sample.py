@@ -26,7 +26,8 @@ def sample_languages() -> tuple[str, ...]:
 def sample(language: str) -> list[str]:
     """The sentences of a language, by its code ("de", "de-AT", "deu_Latn"); of none that is here, English ones."""
     code = short_code(language)[:2]
-    return _read(code if code in sample_languages() else "en")
+    path = _FOLDER / f"{code if code in sample_languages() else 'en'}.txt"
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def language_of(vocabulary: Vocabulary) -> str:
@@ -34,7 +35,7 @@ def language_of(vocabulary: Vocabulary) -> str:
 
     def cost(language: str) -> float:
         tokens = size = 0
-        for line in _read(language)[:FEW]:
+        for line in sample(language)[:FEW]:
             ids = vocabulary.encode(line)
             kept = set(vocabulary.decode(ids))
             tokens += len(ids) + UNKNOWN * sum(letter not in kept for letter in line)
@@ -42,8 +43,3 @@ def language_of(vocabulary: Vocabulary) -> str:
         return tokens / size
 
     return min(sample_languages(), key=cost)
-
-
-def _read(code: str) -> list[str]:
-    text = (_FOLDER / f"{code}.txt").read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line.strip()]

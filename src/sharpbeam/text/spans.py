@@ -140,14 +140,12 @@ def _own(text: str) -> Iterator[Span]:
 
 def _trimmed(text: str, start: int, end: int) -> int:
     """The end of a span without punctuation of the sentence, and closing brackets that it does not open."""
-    opened = text[start:end]
     while end - start > 1:
-        last = text[end - 1]
+        opened, last = text[start:end], text[end - 1]
         lone = last in ")]}" and opened.count(last) > opened.count({")": "(", "]": "[", "}": "{"}[last])
-        if not (lone or last in _CLOSING) or (end - start > 1 and text[start] in ":&{[`\"'" and not lone):
+        if not (lone or last in _CLOSING) or (text[start] in ":&{[`\"'" and not lone):
             break
         end -= 1
-        opened = text[start:end]
     return end
 
 
@@ -194,12 +192,10 @@ def _merged(text: str, spans: Sequence[Span]) -> list[Span]:
     """Spans of which those that touch or overlap are one."""
     merged: list[Span] = []
     for span in spans:
-        if merged and span.start <= merged[-1].end:
-            last = merged[-1]
-            if span.end > last.end:
-                merged[-1] = Span(last.start, span.end, last.text + text[last.end : span.end], False)
-        else:
+        if not merged or span.start > merged[-1].end:
             merged.append(span)
+        elif span.end > (last := merged[-1]).end:
+            merged[-1] = Span(last.start, span.end, last.text + text[last.end : span.end], False)
     return merged
 
 

@@ -40,9 +40,7 @@ class WordVocabulary(PieceVocabulary):
         Words that come less than `least` times are left out.
         """
         counts = Counter(word for line in lines for word in line.split())
-        for special in SPECIAL_WORDS:
-            counts.pop(special, None)
-        often = [word for word, count in counts.items() if count >= least]
+        often = [word for word, count in counts.items() if count >= least and word not in SPECIAL_WORDS]
         ranked = sorted(often, key=lambda word: (-counts[word], word))
         return cls([*SPECIAL_WORDS, *ranked[: max(size - len(SPECIAL_WORDS), 0)]])
 

@@ -72,8 +72,7 @@ def xml_tokens(page: str) -> Iterator[XmlToken]:
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda text: add(XmlToken("text", text=text))
-    parser.StartCdataSectionHandler = lambda: add(XmlToken("other"))
-    parser.EndCdataSectionHandler = lambda: add(XmlToken("other"))
+    parser.StartCdataSectionHandler = parser.EndCdataSectionHandler = lambda: add(XmlToken("other"))
     parser.DefaultHandler = lambda _: add(XmlToken("other"))  # without it, entities would be replaced by their text
     parser.EntityDeclHandler = _check_entity
     for at in range(0, len(content) + 1, _CHUNK):
