@@ -1,7 +1,8 @@
 """Names in titles and in text in capitals: which words keep a capital letter when the sentence is decoded.
 
 A word is the likelier a name the rarer it is in lower case, if its translation is a copy of it, and if that has a
-capital letter where all words of the source have. The weights are a logistic regression on titles of newstest2012.
+capital letter where all words of the source have; and the more often a list of the language has it as a name. The
+weights are logistic regressions on titles of newstest2012.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from sharpbeam.contract.answers import Change, changed_text
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Translation
-from sharpbeam.text.case import LONG_WORD, RARER, WORD, Case, abbreviation, capitalized, lower
+from sharpbeam.text.case import LONG_WORD, RARER, WORD, Case, abbreviation, capitalized, known_names, lower
 
 KNOWN = 12.0  # rarity of words that are about one piece: of others it says less, and a copy more
 CAPITAL = 2.1
+LISTED = 0.6  # the weight of all this where there is a list of names
 LIKELY = -1.4, -0.5, 0.4, 1.3, 2.2  # logarithms of odds that names must have, for five ways to write the sentence
 SURENESS = 2.0  # of the mean log probability of tokens, next to likeness to the other answers
 
@@ -40,12 +42,15 @@ def named_steps(
     names = [capitalized(word, language) for word in words]
     once = {**changes, "num_hypotheses": 1, "return_attention": attends}
     low, high = yield [Job(written(words), once), Job(written(names), once)]
-    copied, capitals = set(WORD.findall(low.text.lower())), _capitals(high)
+    known, copied, capitals = known_names(language), set(WORD.findall(low.text.lower())), _capitals(high)
     odds = []
     for index, (word, (start, _)) in enumerate(zip(words, places, strict=True)):
         same, capital = word in copied, (start in capitals if attends else 0.5)
         usual, name, large = map(rarity, (word, names[index], short := abbreviation(word, language, rarity)))
-        odds.append(_odds(usual, name, same, capital, len(word) < LONG_WORD))
+        odd = _odds(usual, name, same, capital, len(word) < LONG_WORD)
+        spelling, often = known.get(word.removesuffix("'s").removesuffix("\u2019s"), ("", 0))
+        odds.append(LISTED * odd + often - 0.4 if known else odd)
+        names[index] = short if spelling.isupper() else names[index]
         if (same or capital == 1) and usual != name and large < min(usual, name) + RARER:  # an abbreviation
             words[index] = names[index] = short
     near = [0.0, *(1 / (1 + exp(-odd)) for odd in odds), 0.0]  # how likely neighbors are names

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from sharpbeam.text.sentences import short_code
@@ -80,6 +82,14 @@ def abbreviation(word: str, language: str, rarity: Callable[[str], float]) -> st
     """The word in capitals, but for an s at its end where that is more usual: BBC's, CEOs."""
     large = upper(word, language)
     return min(large, large[:-1] + "s", key=rarity) if len(word) > 2 and large.endswith("S") else large
+
+
+@cache
+def known_names(language: str) -> Mapping[str, tuple[str, int]]:
+    """Names of a language, by the word in lower case: the spelling, and how often it is one, from 1 to 3 (NOTICE)."""
+    path = Path(__file__).parent / "names" / f"{language}.txt"
+    groups = path.read_text(encoding="utf-8").split("\n\n") if language == "en" else []
+    return {word.lower(): (word, often) for often, group in enumerate(groups, 1) for word in group.split()}
 
 
 def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float]) -> Case | None:

@@ -288,3 +288,18 @@ def test_a_place_after_a_word_that_is_there_twice_is_before_it() -> None:
 
 def test_a_title_may_have_an_apostrophe_before_a_small_letter() -> None:
     assert not is_plain("O'steen Said His Daughter Sings")
+
+
+def test_a_listed_name_in_a_title_keeps_its_capital() -> None:
+    texts: list[str] = []
+
+    def decode(source: str) -> Translation:
+        texts.append(source)
+        return translate(source)
+
+    title = "The Old Men Visit Dallas and Hezbollah's Usa Tables"
+    for language in ("en", "pt"):  # without a list nothing tells names from other words
+        run(line_steps(title, Contract(language, rarity=lambda word: 20.0)), decode)
+        named = "The old men visit Dallas and Hezbollah's USA tables" in texts
+        assert named == (language == "en")
+        texts.clear()

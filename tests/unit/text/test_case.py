@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharpbeam.text.case import abbreviation, case_of, lower, outside, titled, upper
+from sharpbeam.text.case import abbreviation, case_of, known_names, lower, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
 
 NAMES = {"Paris", "Tom", "NATO", "Berlin", "Merkel"}
@@ -71,6 +71,13 @@ def test_letters_that_stay_small_in_a_title() -> None:
 def test_an_abbreviation_keeps_its_small_s() -> None:
     assert abbreviation("bbc's", "en", lambda word: float(word != "BBC's")) == "BBC's"
     assert abbreviation("gas", "en", lambda word: 1.0) == "GAS"
+
+
+def test_a_list_says_how_often_a_word_is_a_name() -> None:
+    names = known_names("en")
+    assert names["paris"] == ("Paris", 3) and names["usa"] == ("USA", 3) and names["university"][1] == 3
+    assert names["academy"][1] == 2 and names["act"][1] == 1 and not {"tables", "men", "it"} & names.keys()
+    assert not known_names("pt") and not known_names("../en")
 
 
 def test_german_nouns_are_no_title() -> None:
