@@ -24,7 +24,7 @@ _ENDING = (
 _VERBOSE = "pip3?|npm|yarn|git|docker|kubectl|apt|apt-get|brew"
 _COMMAND = _VERBOSE + "|sudo|npx|curl|wget|python3?|ssh|scp|chmod|chown|grep|mkdir|rm|ls|cd"
 _ACTION = "install|uninstall|update|upgrade|run|build|clone|pull|push|commit|checkout|status|add|init|apply|get|compose"
-_ARGUMENT = r"(?:-{1,2}[\w-]{1,40}(?:=\S{0,200}\w)?|[\w~+]{0,60}[./:@\d_~-][\w./:@+~-]{0,200}[\w/]|[./~])"
+_ARGUMENT = r"(?:-{1,2}[\w-]{1,40}(?:=\S{0,200}\w)?|[\w~+]{0,60}[./:@\d_~-][\w./:@+~?#&=%-]{0,200}[\w/]|[./~])"
 _WIDTH = r"\d{0,4}(?:\.\d{1,4})?"
 _PLURAL = r"\{\s{0,9}\w{1,60}\s{0,9},\s{0,9}(?:plural|select|selectordinal)\s{0,9},"
 _EMOJI = (
@@ -32,7 +32,7 @@ _EMOJI = (
     "[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f300-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?){0,8}){1,20}"
 )
 _HARD = (  # bounded, so that no text takes long
-    r"(?P<code>(?P<ticks>`{1,3})(?!`)[^`]{1,1000}(?P=ticks)(?!`))",
+    r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`]{1,1000}(?P=ticks)(?!`))",
     rf"(?P<icu>{_PLURAL})",
     r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
     r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",
