@@ -87,8 +87,8 @@ def abbreviation(word: str, language: str, rarity: Callable[[str], float]) -> st
 @cache
 def known_names(language: str) -> Mapping[str, tuple[str, int]]:
     """Names of a language, by the word in lower case: spelling, and how often it is one, 1 to 3 (recipes/names.py)."""
-    path = Path(__file__).parent / "names" / f"{language}.txt"
-    groups = path.read_text(encoding="utf-8").split("\n\n") if language == "en" else []
+    lists = {path.stem: path for path in (Path(__file__).parent / "names").glob("*.txt")}
+    groups = lists[language].read_text(encoding="utf-8").split("\n\n") if language in lists else []
     return {word.lower(): (word, often) for often, group in enumerate(groups, 1) for word in group.split()}
 
 
