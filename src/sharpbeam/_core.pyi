@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 # The native core. Arrays are C-contiguous; a wrong dtype, shape or value raises ValueError.
 # Generated from the bindings: make stubs WRITE=1.
@@ -258,6 +258,7 @@ class TransformerDecoding(ModelRun):
     def attend(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]: ...
 
 def ended() -> bool: ...
+def call_native(arg0: Callable, /, *args) -> object: ...
 
 class Team:
     def __init__(self, threads: int, grain_size: int = 65536) -> None: ...

@@ -14,6 +14,7 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
+from sharpbeam._core import call_native
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import read_whole
@@ -32,11 +33,7 @@ class PieceVocabulary:
     """
 
     def __init__(
-        self,
-        pieces: Sequence[str],
-        special_ids: Mapping[str, int],
-        silent: Collection[int],
-        spm: bytes | None,
+        self, pieces: Sequence[str], special_ids: Mapping[str, int], silent: Collection[int], spm: bytes | None
     ) -> None:
         """`special_ids` has unk_id, bos_id, eos_id and pad_id; `spm` is a serialized SentencePiece model."""
         self.special_ids = {name: special_ids[name] for name in _SPECIAL}
@@ -69,7 +66,8 @@ class PieceVocabulary:
         ids: list[int] = []
         if self._tags and (tag := _TAG.match(text)) and tag[0] in self._tags:
             ids, text = [self._tags[tag[0]]], text[tag.end() :]
-        cut = self._processor.EncodeAsPieces(text.replace("\0", " ")) if self._processor else text.split()
+        spm = self._processor
+        cut = call_native(spm.EncodeAsPieces, text.replace("\0", " ")) if spm else text.split()
         return ids + self._pieces.find_all(cut, self.special_ids["unk_id"])
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -79,7 +77,7 @@ class PieceVocabulary:
         if self._processor is None:
             return " ".join(pieces)
         # Pieces of the other side's vocabulary are no pieces to the processor, which leaves their sign for a space.
-        return str(self._processor.DecodePieces(pieces)).replace("▁", " ").strip()
+        return str(call_native(self._processor.DecodePieces, pieces)).replace("▁", " ").strip()
 
     def piece(self, token: int) -> str:
         """The piece of one id."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from sharpbeam._core import call_native
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import read_whole
 
@@ -34,23 +35,23 @@ class SentencePieceVocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""
-        return list(self._processor.Encode(text.replace("\0", " "), out_type=int))
+        return list(call_native(self._processor.EncodeAsIds, text.replace("\0", " ")))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos and pad are silent."""
-        return str(self._processor.Decode(list(map(int, ids))))
+        return str(call_native(self._processor.DecodeIds, list(map(int, ids))))
 
     def piece(self, token: int) -> str:
         """The piece of one id."""
-        return str(self._processor.IdToPiece(int(token)))
+        return str(call_native(self._processor.IdToPiece, int(token)))
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The piece of each id."""
-        return tuple(self._processor.IdToPiece(list(map(int, ids))))
+        return tuple(call_native(self._processor.IdToPiece, list(map(int, ids))))
 
     def token(self, piece: str) -> int:
         """The id of one piece, that of unk if there is none."""
-        return int(self._processor.PieceToId(piece))
+        return int(call_native(self._processor.PieceToId, piece))
 
 
 def open_processor(data: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

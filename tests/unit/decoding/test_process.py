@@ -12,7 +12,7 @@ BEGIN = """
 import os, signal, sys, threading, time
 from sharpbeam import Translator
 translator = Translator(sys.argv[1], threads=2, beam_size=4)
-texts = [" ".join(["a", "b", "c", "d"] * 10)] * 300
+texts = [" ".join(["a", "b", "c", "d"] * 10)] * 3000  # enough that the last one waits whenever a process forks
 """
 ENDS = {
     "an iterator that was not closed": "results = translator.translate_iter(texts); next(results)",
