@@ -48,6 +48,7 @@ void bind_gil(nanobind::module_& module) {
         const NativeWork work;
         return function(*arguments);
       },
+      nanobind::sig("def call_native(function: collections.abc.Callable[..., Any], *arguments: Any) -> Any"),
       "Call a function of another library that releases the GIL in C++: the end of Python waits for it as for ours.");
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(end_native_work));
 }
