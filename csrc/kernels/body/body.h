@@ -71,6 +71,20 @@ inline Vec exp_nonpositive(Vec x) {
   return select(less(x, set(kExpLow)), set(0.0f), fma(e.scale, e.rest, e.scale));
 }
 
+// total + exp(x) for x <= 0, to a relative error of exp(x) below 2^-21; 0 for exp(x) where 2^n, n = x / ln 2 rounded,
+// is no normal number; NaN stays NaN. Takes two thirds of the operations of exp_nonpositive.
+inline Vec add_exp(Vec total, Vec x) {
+  x = max(set(-88.0f), x);  // n is -127, for which power_of_two is 0
+  const Vec t = fma(x, set(0x1.715476p+0f), set(kRound));
+  const Vec f = fma(x, set(0x1.715476p+0f), sub(set(kRound), t));
+  // 2^f, minimax on |f| <= 1 / 2, and 1 at 0.
+  Vec q = fma(set(0x1.5c08e6p-10f), f, set(0x1.3d0c52p-7f));
+  q = fma(q, f, set(0x1.c6b6e4p-5f));
+  q = fma(q, f, set(0x1.ebf918p-3f));
+  q = fma(q, f, set(0x1.62e428p-1f));
+  return fma(power_of_two(t), fma(q, f, set(1.0f)), total);
+}
+
 // 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows.
 inline Vec sigmoid_vec(Vec x) {
   const Vec e = exp_nonpositive(sub(set(0.0f), abs(x)));

@@ -77,8 +77,8 @@ float log_sum_exp_below_kernel(const float* x, float top, int64_t n) {
   const Vec shift = set(top);
   Vec total = set(0.0f);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) total = add(total, exp_nonpositive(sub(load(x + i), shift)));
-  if (i < n) total = add(total, exp_nonpositive(sub(load_part(x + i, n - i, -kInfinity), shift)));
+  for (; i + kLanes <= n; i += kLanes) total = add_exp(total, sub(load(x + i), shift));
+  if (i < n) total = add_exp(total, sub(load_part(x + i, n - i, -kInfinity), shift));
   return static_cast<float>(static_cast<double>(top) + log_of(static_cast<double>(sum(total))));
 }
 
@@ -104,7 +104,7 @@ float sum_exp_in_panels_kernel(const float* x, float top, const int32_t* panel, 
   for (int64_t p = 0; p < panels; ++p) {
     const float* from = x + int64_t{panel[p]} * kPanel;
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < kPanel; i += kLanes) total = add(total, exp_nonpositive(sub(load(from + i), shift)));
+    for (int64_t i = 0; i < kPanel; i += kLanes) total = add_exp(total, sub(load(from + i), shift));
   }
   return sum(total);
 }
