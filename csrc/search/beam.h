@@ -86,6 +86,7 @@ class BeamSearch : public Search {
   // Where scores rest on estimates (close_calls.cpp): exact ones of all hypotheses that a decision is close between.
   void settle_candidates(const RowView& rows);
   void mark_close(const RowView& rows, const RequestRows& request);
+  size_t after_best(const RowView& rows, const RequestRows& request, bool ending) const;
   void mark_pairs(const RowView& rows, const RequestRows& request, double reach, bool ending);
   bool settle_pool(const RowView& rows, const RequestRows& request, int64_t places, bool ordered);
   bool settle_verdict(const RowView& rows, const RequestRows& request, int64_t before, int64_t length);

@@ -40,17 +40,30 @@ void BeamSearch::mark_close(const RowView& rows, const RequestRows& request) {
     reach = std::max(reach, std::numbers::sqrt2 * std::hypot(open_.spread()[row], open_.error(row)));
   }
   if (reach == 0.0) return;
-  rank(rows, request, std::numeric_limits<int64_t>::max());
+  rank(rows, request, keep_);
+  const size_t last = after_best(rows, request, false);
+  // Others matter only where the last of these is within reach of what may live on.
+  if (static_cast<int64_t>(ranked_.size()) == keep_ && ranked_[last - 1].score - ranked_.back().score <= reach) {
+    rank(rows, request, std::numeric_limits<int64_t>::max());
+  }
   mark_pairs(rows, request, reach, false);
   mark_pairs(rows, request, reach, true);
+}
+
+// The place in ranked_ after the K-th one, of all or only of those that do not end; after all where they are fewer.
+size_t BeamSearch::after_best(const RowView& rows, const RequestRows& request, bool ending) const {
+  size_t last = 0;
+  for (int64_t count = 0; last < ranked_.size() && count < options_.beam_size; ++last) {
+    count += ending || !ends(rows, request, ranked_[last].cell);
+  }
+  return last;
 }
 
 // Marks the rows of two candidates where it is open which one is better, and that matters: of those that do not end the
 // first K live on, and of all those that are `ending` must be among the first K to be finished.
 void BeamSearch::mark_pairs(const RowView& rows, const RequestRows& request, double reach, bool ending) {
   const auto counts = [&](const Ranked& one) { return ending || !ends(rows, request, one.cell); };
-  size_t last = 0;  // place after the K-th one
-  for (int64_t found = 0; last < ranked_.size() && found < options_.beam_size; ++last) found += counts(ranked_[last]);
+  const size_t last = after_best(rows, request, ending);
   for (size_t out = last; out < ranked_.size(); ++out) {
     if (!counts(ranked_[out])) continue;
     for (size_t in = last; in-- > 0 && ranked_[in].score - ranked_[out].score <= reach;) {

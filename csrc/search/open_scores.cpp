@@ -35,7 +35,7 @@ void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& reque
       if (error_[r] == 0.0f) continue;
       const int32_t place = place_[r] = take();
       places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, 0.0};
-      std::copy_n(hidden + row * dim, dim, hidden_.begin() + place * dim);
+      std::copy_n(hidden + row * dim, dim, hidden_of(place));
       request.request->open.push_back(place);
     }
   }
@@ -44,11 +44,10 @@ void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& reque
 int32_t OpenScores::take() {
   if (free_.empty()) {
     const auto before = static_cast<int32_t>(places_.size());
-    const int32_t more = std::max(64, before);
-    places_.resize(static_cast<size_t>(before + more));
-    hidden_.resize(places_.size() * static_cast<size_t>(dim_));
-    free_.reserve(places_.size());
-    for (int32_t place = before + more; place-- > before;) free_.push_back(place);
+    places_.resize(static_cast<size_t>(before + kChunk));
+    hidden_.push_back(std::make_unique_for_overwrite<float[]>(static_cast<size_t>(kChunk * dim_)));
+    free_.reserve(places_.capacity());
+    for (int32_t place = before + kChunk; place-- > before;) free_.push_back(place);
   }
   const int32_t place = free_.back();
   free_.pop_back();
@@ -118,7 +117,7 @@ int64_t OpenScores::settle(Forward& forward) {
   request_.resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const int32_t place = marked_[static_cast<size_t>(i)];
-    std::copy_n(hidden_.begin() + place * dim_, dim_, asked_.begin() + i * dim_);
+    std::copy_n(hidden_of(place), dim_, asked_.begin() + i * dim_);
     request_[static_cast<size_t>(i)] = places_[static_cast<size_t>(place)].request;
   }
   forward.exact_totals(asked_.data(), request_.data(), count, exact_.data());

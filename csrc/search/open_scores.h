@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "search/forward.h"
@@ -74,6 +75,11 @@ class OpenScores {
     double moved;  // exact - estimate is taken off
   };
 
+  static constexpr int32_t kChunk = 64;  // places that are made at a time, which stay where they are
+
+  float* hidden_of(int32_t place) const {
+    return hidden_[static_cast<size_t>(place / kChunk)].get() + place % kChunk * dim_;
+  }
   double error_of(int32_t place) const {
     return place == TokenTree::kSettled ? 0.0 : static_cast<double>(places_[static_cast<size_t>(place)].error);
   }
@@ -88,7 +94,7 @@ class OpenScores {
   TokenTree& tree_;
   int64_t dim_ = 0;
   std::vector<Place> places_;
-  std::vector<float> hidden_;  // [places, dim]
+  std::vector<std::unique_ptr<float[]>> hidden_;  // [places, dim], in chunks
   std::vector<int32_t> free_;
   std::vector<int32_t> marked_;  // places
   // Of a step:
