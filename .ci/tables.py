@@ -27,7 +27,7 @@ REAL = {
     "Marian intgemm8avx2": "Marian, its fastest type",
     "Bergamot, native": "Bergamot, native",
     "Bergamot": "Bergamot, WebAssembly (Firefox)",
-    "ours": "**Sharpbeam**, no flags",
+    "ours": "**Sharpbeam**, default layer",
     "ours, shortlist": "**Sharpbeam**, `shortlist`",
 }
 PEERS = {
@@ -44,7 +44,7 @@ PEERS = {
 SERVED = {
     "sharpbeam, 64": "64 clients",
     "sharpbeam, 1": "1 client",
-    "sharpbeam, 64 at three times the pace": "64 clients, three times the pace it can serve",
+    "sharpbeam, 64 at three times the pace": "64 clients offering three times what one at a time serves",
     "one at a time, 64": "one request at a time (LibreTranslate's design), 64 clients",
 }
 
