@@ -34,6 +34,7 @@
 // long as 255 * 127 * K < 2^31 (the stored w + 128 is at most 255), which is kMaxInt8Depth. Then
 // C = bias + s_x * (s_w * float(sum)), with one rounding for each of the three float operations. The 128 that was added
 // to the weights adds 128 * sum of A's row to a sum, which is the value that accumulators start from, negated.
+// Tables that multiply signed bytes (AVX2, NEON with and without dot products) undo the 128 by an exclusive or instead.
 //
 // No alignment is required of the arguments; packed weights that start on a cache line (core/buffer.h) are faster.
 #pragma once

@@ -8,6 +8,7 @@
 //
 // and padding is 128, which stands for zero. `matmul` takes rows of inputs that were quantized in the same way, and
 // multiplies the exact whole sums by both scales. kernels/table.h has the picture, the arithmetic and the kernels.
+// Used by linear/linear.h (compute type int8), output/scan.h and output/blocks.h.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kGroups = 64;
 constexpr int64_t kExactShare = 4;         // if more than one token in this many could be the best: take them all
-constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth of it, those of outlier columns any
+constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth, of outlier columns any size
 constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
 // The others share some of the mean error of the refined logits, and some of the mean error of all tokens. What is left
 // is one error of all of them, kCommon times the size of the refined errors, and one of each, of that size: kDeviations

@@ -46,9 +46,9 @@ class Candidates {
   Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, const Bound& bound, int64_t k,
              int64_t refined, CandidateScratch& scratch);
 
-  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone where those
-  // largest show that the others could move it too far. Does not depend on k. `mean_error`: of the
-  // approximate logits of all tokens, about; `error`: how far the result may be off.
+  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone if those
+  // largest show that the others could change it too much. Does not depend on k. `mean_error`: the estimated mean error
+  // of all approximate logits; `error`: how far the result may be off.
   float log_total(double mean_error, float& error);
   // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab if all did because
   // too many could be among the best. To be called last.

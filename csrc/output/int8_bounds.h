@@ -1,4 +1,7 @@
-// Int8 logits of tokens, and how far they can be from the exact ones: what the scan rests on.
+// Int8 logits of tokens, and how far they can be from the exact ones: why a scan loses none of the k best, and so a
+// preview with fidelity 1, which is the scan (src/sharpbeam/output_layers/preview.py). Normalizers are estimates, and
+// no part of the proof: where their stated errors leave a decision of a beam open, exact ones decide
+// (search/open_scores.h).
 //
 // The proof. Let h be the hidden vector, h' what its int8 form stands for (scale times whole numbers), w and w' the
 // same of a token, b its bias, u = 2^-24, D the width, |.| the Euclidean norm.
@@ -12,9 +15,10 @@
 //
 // So |L - L'| <= A a + B c with a = |w| + |b| / 256, c = |w - w'|, B = (1 + 6 u) |h'| and A the larger of
 // |h - h'| + g |h| + 5 u |h'| and 256 (g + 5 u), which pays for the biases. Let t be the k-th largest exact logit of
-// any k or more tokens: a token with L' + A a + B c < t is not among the k best. A, B, a, c are computed in double
-// precision and rounded up with a factor 1 + 2^-20, and t is lowered by 2^-20 of its size, which is more than the
-// rounding of the comparison itself takes.
+// any k or more tokens: a token with L' + A a + B c < t is not among the k best. The tokens that are left get exact
+// logits, and the best of these are the answer. A, B, a, c are computed in double precision and rounded up with a
+// factor 1 + 2^-20, and t is lowered by 2^-20 of its size, which is more than the rounding of the comparison itself
+// takes.
 //
 // A and B belong to a row, and are computed here; a and c belong to a token, and are kept for all tokens. How the k
 // best are found with them: output/candidates.h.

@@ -1,4 +1,5 @@
-// The preview: logits of all tokens by look-up of 4-bit codes, then exact ones of every token that is left.
+// The preview: approximate logits of all tokens by product quantization with 4-bit codes, then exact ones of every
+// token that is left. With fidelity 1 the scan takes its place (output/int8_bounds.h).
 //
 // A fit (src/sharpbeam/fit/preview.py) writes a hidden vector h as g = A h + a, in coordinates that are independent
 // and of variance 1 over the vectors of the fit, and a token's row w as a sum of code words, one for each group of
@@ -12,8 +13,8 @@
 // How far off a token is: over vectors of the fit the rounding of its codes has the standard deviation d, which was
 // measured for the token, and grows with the size of g, s times that of a vector of the fit; tables round each entry,
 // by a share of their step t that is even between -1/2 and 1/2. So a token with m codes has the deviation sqrt((s d)^2
-// + m (t scale)^2 / 12) <= s d + m t^2 / (24 s) scale^2 / d. A token is left out if it is below the bar by more than
-// `deviations` times that. The bar is the k-th largest exact logit of a few likely tokens, or, where a beam search says
+// + m (t scale)^2 / 12) <= s d + m t^2 / (24 s) scale^2 / d. A token is left out if it is below the cutoff by more than
+// `deviations` times that. The cutoff is the k-th largest exact logit of a few likely tokens, or, if a beam search says
 // what it can use, the least that can still be among its candidates. That is no proof: the layer is as good as the
 // standard deviations are, on any text (docs/lab/previews.md has the measurements).
 #pragma once

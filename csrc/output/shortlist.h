@@ -4,11 +4,17 @@
 // A shortlist is a list of target tokens for each source token, and a list of tokens that are in every set. The set of
 // a request is `always` and the lists of all tokens of its source, ascending. When the request enters a run, the rows
 // of the output matrix for its set are packed into panels of their own; each step then is one small gemm for the rows
-// of the request. Log probabilities are normalized over the set, and tokens outside have probability zero. Requests do
-// not share sets, so an answer does not depend on the batch.
+// of the request. Requests do not share sets, so an answer does not depend on the batch. Without a fallback test, log
+// probabilities are normalized over the set, and tokens outside have probability zero. The lists are the likeliest
+// translations by word alignment (src/sharpbeam/fit/shortlist.py).
 //
-// The lists are the likeliest translations by word alignment, and are fitted by src/sharpbeam/fit/shortlist.py. With a
-// fallback test (output/shortlist_fallback.h) rows that may lack a token ask a layer of all tokens.
+// With a fallback test, log probabilities are normalized over all tokens. A small network (shortlist_outside.h) takes a
+// row's hidden vector and its set's logits, and predicts the log of the mass outside, the sum of exp(logit), and its
+// deviation. The set's answer stands if the least logit that the search can use (the k-th best, or the beam's floor) is
+// `threshold` deviations above the prediction; the mass outside, if at most `most_share` of all, is added to the
+// normalizer. Other rows take tokens, or their whole answer, from the preview or the scan (shortlist_fallback.h). The
+// network is fitted to rows of which all logits were computed, and the threshold is the least one with which rows of
+// held-out sentences reach the fidelity that was asked for, with 95% confidence (src/sharpbeam/fit/fallback_test.py).
 #pragma once
 
 #include <algorithm>

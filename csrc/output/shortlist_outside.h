@@ -5,7 +5,7 @@
 //
 //   mean, log deviation = outer max(0, inner h + bias) + direct (best logit of the set, log of the set's mass, 1).
 //
-// A row is sure of a bar, a logit, where bar - mean >= threshold * deviation: no token outside reaches it. Its
+// A row passes at a cutoff, a logit, if cutoff - mean >= threshold * deviation: no token outside reaches it. Its
 // normalizer is log(mass of the set + exp mean) where the second part is at most `most_share` of it. Both are measured
 // on held-out rows, and neither is proven. NaN fails both.
 #pragma once

@@ -4,7 +4,9 @@
 // A row is a live hypothesis: a node of the tree of tokens, and the sum of its log probabilities. `Search::step`
 // (search/search.cpp) feeds the last token of every row to the model, asks the output layer for the best next tokens of
 // each, and calls `advance` here, which turns them into finished hypotheses and the rows of the next step. In beam.cpp
-// `rank` is rule 1, `advance` for one request rules 2 to 4, `advance_in_banks` the same with phrases.
+// `rank` is rule 1, `advance` for one request rules 2 to 4, `advance_in_banks` the same with phrases. Where log
+// probabilities rest on estimated normalizers, exact ones are computed first for all hypotheses whose order the stated
+// errors leave undecided (close_calls.cpp).
 //
 // Each step, for each request (K = beam_size):
 // 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
@@ -36,11 +38,11 @@
 //   thresholds look at the best of the bank.
 // * Only what ends in bank C is an answer. The others are kept, and if there is no answer in the end, those that have
 //   most, then the best of them, take its place.
-// * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score well
-//   for as long as they lack it, and what they may become is in the next banks already.
-// * With a length penalty above 0, tokens count for a score up to the length of an answer without the phrases: of the
-//   first candidate of bank 0 that is its best and ends with eos. A mean over more tokens would hide what the phrases
-//   cost, and the best answers would repeat themselves.
+// * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score
+//   too well until they add it, and their continuations with it already compete in the next banks.
+// * With a length penalty above 0, the length in a score is capped at that of an answer without the phrases: the length
+//   at which eos is first the best candidate of bank 0. A mean over more tokens would hide what the phrases cost, and
+//   the best answers would repeat themselves.
 // "leave" is the one `finishing` for such a request.
 #pragma once
 
@@ -83,7 +85,7 @@ class BeamSearch : public Search {
   void sort_into_banks(const RowView& rows, const RequestRows& request);
   int64_t width(const RequestRows& request) const;
 
-  // Where scores rest on estimates (close_calls.cpp): exact ones of all hypotheses that a decision is close between.
+  // Where scores rest on estimates (close_calls.cpp): exact ones of hypotheses whose order the errors leave undecided.
   void settle_candidates(const RowView& rows);
   void mark_close(const RowView& rows, const RequestRows& request);
   size_t after_best(const RowView& rows, const RequestRows& request, bool ending) const;

@@ -1,15 +1,16 @@
 // Phrases that an answer has to contain (terms of a glossary), and what a hypothesis has of them: Post & Vilar (2018),
 // "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation", section 3.
 //
-// A phrase has one form or more, each a run of tokens; one of them is enough. A hypothesis is read from its first
-// token on. Where its last tokens are a form of a phrase that it lacks, the phrase is met, and reading continues after
-// it, so no token counts twice. Else the longest run of last tokens that begins such a form is begun: a token that
-// does not continue it takes it back, as in the paper, except for what begins a form again.
+// A phrase has one form or more, each a run of tokens; one of them is enough. A hypothesis is read from its first token
+// on. Where its last tokens are a form of a phrase that it lacks, the phrase is met, and reading continues after it, so
+// no token counts twice. Otherwise the longest suffix that is a prefix of such a form counts as begun: a token that
+// does not continue it discards the partial match, as in the paper, except for a suffix that begins a form.
 //
-// The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, and divides the beam among
-// banks, one for each number of tokens met (search/banks.h), so that hypotheses which lack some are not pushed off. The
-// beam has K places, or one for each bank if that is more, up to 16. Answers have all phrases; where none can, those
-// that met the most are taken.
+// The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, whatever their rank, with the
+// log probability that the output layer has for them. It divides the beam among banks, one for each number of tokens
+// met, so that hypotheses which lack some are not pushed off. The beam has K places, or one for each bank if that is
+// more, up to 16; banks share them equally, and leave what they do not use to others (search/banks.h). Answers have all
+// phrases; where none can, those that met the most are taken.
 //
 // A met phrase counts as many tokens as its longest form, a begun one those that are there. Right after a phrase no
 // token may follow that would continue its last word ("home", "less").

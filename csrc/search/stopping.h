@@ -9,12 +9,12 @@
 //   present length ("false": a guess, for a longer end may score better), or with max_length where the penalty is
 //   positive ("never": sure, but it waits for answers that were not asked for). The rules of Hugging Face.
 // * "exhaustive": never before max_length. Of all hypotheses that ever finish, the n best are the answer.
-// * "proven": n are finished, and no live row can ever beat the worst of these n. Log probabilities only fall, so a row
-//   with the sum s scores at most s / w, where w is the largest length ** length_penalty of all lengths at which it may
-//   still end (after min_length, up to max_length). The older one wins a tie, so s / w may equal the worst. The rows of
-//   a search do not depend on when it stops, hence the answer is the one of "exhaustive", token for token. Where
-//   finished hypotheses stay on the beam, no live row may be more likely than one of the n either, or it could push it
-//   off.
+// * "proven": n are finished, and no live row can ever beat the worst of these n. Sums of log probabilities only fall
+//   (search/constraints.h refuses a log probability above 0), so a row with the sum s scores at most s / w, where w is
+//   the largest length ** length_penalty of all lengths at which it may still end (after min_length, up to max_length).
+//   The older one wins a tie, so s / w may equal the worst. The rows of a search do not depend on when it stops, hence
+//   the answer is the one of "exhaustive", token for token. If finished hypotheses stay on the beam, no live row may be
+//   more likely than one of the n either, or it could push it off.
 //
 // `stop_margin` ends a request under any rule once n are finished and the best live row's sum of log probabilities is
 // more than the margin below the highest of all finished ones (3.0 in "Sharp Models on Dull Hardware").

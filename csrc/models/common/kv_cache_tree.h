@@ -3,11 +3,11 @@
 // beam copies nothing.
 //
 // In a step, `extend` makes a node for each row. Each decoder layer writes the row's key and value, side by side, to
-// its part of the node's floats, [layers, 2, D], and attends to the nodes of `path`, which collects the addresses
-// from the last token to the first. After the search has chosen the rows that live on, `retain` drops the others: a
-// node without handle and without children is free, and so are its ancestors that only it needed. Keys and values of
-// the source, which no step changes, are kept once for each request: models/transformer/decoder.h, whose `step` writes
-// and reads both caches.
+// its part of the node's floats, [layers, 2, heads * width of a head], and attends to the nodes of `path`, which
+// collects the addresses from the last token to the first. After the search has chosen the rows that live on, `retain`
+// drops the others: a node without handle and without children is free, and so are its ancestors that only it needed.
+// Keys and values of the source, which no step changes, are kept once for each request until it leaves:
+// models/transformer/decoder.cpp, whose `step` writes and reads both caches. On a GPU: src/sharpbeam/gpu/pools.py.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ from sharpbeam.search.interface import Search
 from sharpbeam.types import Hypothesis, Request, Rows
 
 Finished = list[tuple[Request, list[Hypothesis]]]  # requests that are done; their hypotheses, best first
-Alone = Literal["one step", "until others come", "to the end"]  # what a call of `step` takes of a request that is alone
+Alone = Literal["one step", "until others come", "to the end"]  # how far `step` decodes a request that is alone
 
 
 class ForwardPass:

@@ -1,11 +1,11 @@
-"""Transfer of inline markup from a segment to its translation, by the attention of words.
+"""Transfer of inline markup from a segment to its translation, by soft word alignment from cross-attention.
 
 Formats take tags off: a segment has its plain text, and tags as ranges of it (segment.py). Attention is summed to
 weights of target words on source words (contract/words.py). Tags are placed from the outer to the inner ones: each gets
 the run of free words, inside of the tag around it, that attended most to its words in the source; a tag without text
 stands before the word that attended most to the one after it. Four things hold whatever the attention is: every tag is
 written once; tags are well nested, and inside of the tag that they were in; without its tags the text is the
-translation, except that fixed text is written as in the source; tags at the same place keep their order.
+translation, except for fixed text (code, placeholders), which is the source's; tags at one place keep their order.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _Places:
                 left += around.children
 
     def _siblings(self, indices: list[int], around: _Placed) -> list[_Placed]:
-        """Places of tags that stand side by side in another one, in order."""
+        """Places of sibling tags, in order; in a run a word counts for a tag by its share of attention above 0.55."""
         tags, first, last = self._segment.tags, around.start, around.end
         low = int(np.searchsorted(self._starts, first))
         words = low, max(low, int(np.searchsorted(self._ends, last, "right")))
@@ -193,7 +193,7 @@ class _Places:
         mass = mass.reshape(len(spans), count)
         top, owner = (mass.max(0), mass.argmax(0)) if spans else (np.zeros(count), np.zeros(count))
         for row in np.argsort(-mass.max(1, initial=0.0), kind="stable").tolist():
-            others = np.where(top > 0.5, -9.0, np.minimum(mass[row] - 0.75, -0.25))  # -9: of another tag
+            others = np.where(top > 0.5, -9.0, np.minimum(mass[row] - 0.75, -0.25))  # -9: another's; the rest cost
             values = np.where(owner == row, mass[row] - 0.55, others)
             self._take(group, spans[row], self._run(tags[spans[row]], values, group))
         for index in indices:

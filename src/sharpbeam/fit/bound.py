@@ -2,7 +2,7 @@
 
 The steps of one sentence are not independent, so there are fewer of them than it seems. As Korn and Graubard do for
 surveys, the number of steps is divided by the design effect: the variance of the share over whole sentences, over what
-it would be for independent steps.
+it would be for independent steps. The proven bound of the scan is another one: csrc/output/int8_bounds.h.
 """
 
 from __future__ import annotations

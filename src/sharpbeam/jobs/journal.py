@@ -1,4 +1,4 @@
-"""Journals of interrupted jobs: how far each is, and which job it is; kept next to the part of its result."""
+"""Journals of interrupted jobs: how far each is, and which job it is; output.py says when they are written."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Where the results of a job go: standard output, or a file that appears only when it is complete.
 
 FILE is written as FILE.part, and a journal FILE.part.json next to it (journal.py) says which job this is, how much of
-the part is done, and the digest of the input lines that it is of. A chunk is on the disk before the journal counts it,
+the part is done, and a digest of the input lines done. A chunk (chunks.py) is on the disk before the journal counts it,
 and the journal is replaced by renaming, so at any moment the part begins with the lines of the journal. A resumed run
 checks job and digests, cuts the part to those lines and continues with the next one. Each chunk of .gz and .zst is a
-member of its own, so that a cut file can be continued.
+member of its own, so that a cut file can be continued. Answers do not depend on chunks, or chunks have one length.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def translate_file(
     translation of that field.
 
     The result grows in `output`.part, and becomes `output` when it is complete. With `resume` an interrupted run of the
-    same job is continued: the result is the same, byte for byte. Without one it begins, unless `output` is there: then
-    nothing is done. `restart` discards an interrupted run, and replaces an `output`.
+    same job is continued: the result is the same, byte for byte (.gz, .zst: unpacked). Without one it begins, unless
+    `output` is there: then nothing is done. `restart` discards an interrupted run, and replaces an `output`.
 
     `progress` is called with the number of lines that were just done; resuming, first with that of the interrupted run.
     Options are those of `Translator.translate`.

@@ -1,4 +1,4 @@
-"""The preview: logits of all tokens by look-up of 4-bit codes, an eighth of the bytes of an int8 scan.
+"""The preview: logits by product quantization, 4-bit codes that are looked up: an eighth of the bytes of a scan.
 
 Hidden vectors and rows of the output matrix are written in coordinates in which hidden vectors are independent and of
 variance 1, and the rows' variance falls from the first to the last. Groups of coordinates, short where the variance is
@@ -7,7 +7,7 @@ products with the words, and adds up its entries for all tokens, 32 or 64 at a t
 
 A token takes its exact logit unless it is `DEVIATIONS` standard deviations of its own error below what counts. That is
 measured, not proven: docs/lab/previews.md has how often a row lost a token, on text unlike that of the fit. With
-`fidelity` 1 the layer is the scan, which has a proof: a bound of these codes would leave a quarter of all tokens.
+`fidelity` 1 it is the scan (proof: csrc/output/int8_bounds.h); a bound of these codes would leave a quarter of tokens.
 
 The normalizer is exact for the tokens that were taken, an estimate for the others, and states its error: where that
 could change a decision, beam search computes the exact one. Greedy search without scores needs none.

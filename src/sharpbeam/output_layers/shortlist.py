@@ -42,8 +42,8 @@ class Shortlist:
 class ShortlistTest:
     """The fallback test of a shortlist: what tokens outside a row's set may reach (csrc/output/shortlist_outside.h).
 
-    A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row is sure
-    of a bar, a logit, where it is `threshold` deviations above the prediction, and of its normalizer where the mass
+    A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row passes
+    at a cutoff, a logit, if that is `threshold` deviations above the prediction; its normalizer stands if the mass
     outside is at most `most_share` of all.
     """
 

@@ -1,4 +1,4 @@
-"""Fixed batches: requests are decoded together, and the next batch enters when all of the last one are done."""
+"""Fixed batches: the next one enters when all requests of the last are done (continuous batching: stream.py)."""
 
 from __future__ import annotations
 

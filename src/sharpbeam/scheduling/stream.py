@@ -1,7 +1,7 @@
-"""Streams (continuous batching): while some requests are decoded, others enter (STREAM, Algorithm 1).
+"""Streams (continuous batching), schedule="stream": requests enter while others run (STREAM, Algorithm 1).
 
 decoding/loop.py calls `refill` before each step for the requests that enter, `select` for the rows that take the step,
-and `apply` with those that survive it and the requests that are done, whose rows are free for others.
+and `apply` with the survivors and the requests that are done. No answer depends on the schedule (default: batches.py).
 
 A full stream holds about `max_rows` live rows. How many requests these are depends on how wide beams are: a request
 counts for `most_rows` rows until the first one is done, then for the average of past requests. Once only the share

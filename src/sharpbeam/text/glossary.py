@@ -1,4 +1,4 @@
-"""Glossaries: terms of a source language, and the translations that an answer has to contain.
+"""Glossaries: terms, and the translations that an answer has to contain (lexically constrained decoding).
 
 The terms in a text are matched here. The forms of a translation become tokens, a phrase (decoding/phrases.py), and
 beam search keeps hypotheses that have some tokens of the phrases apart from those that lack them, so that one with all
