@@ -1,9 +1,10 @@
-"""The text contract on a test set: planted spans and faults, case, paragraphs, numbers, plain lines, confidence.
+"""The text contract on a test set: spans and faults, case, paragraphs, numbers, plain and random lines, confidence.
 
 `python -m bench decode.contract MODEL --text FILE`, lines of a source, a tab and its reference; for faults also
 references in other languages. Spans of 20 kinds are planted between words of the sources; their share that comes out
 byte for byte as often as it went in, and BLEU without them, is compared with the answers to the plain sentences. Plain
-lines must have the bytes of `raw`: 10,000 of them.
+lines must have the bytes of `raw`: 10,000 of them. Random lines are of Unicode, tags, control characters and parts of
+sentences; one in four has a planted span.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ from sharpbeam.text.case import titled
 from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.lines import read_lines
 
-PARAGRAPH = 5  # sentences
+PARAGRAPH, PARAGRAPHS = 5, 1000  # sentences, at equal distances
 PLAIN = 10_000  # lines
+RANDOM = 50_000  # lines
+MADE_OF = (
+    " |  |\t|<b>|</b>|<br/>|<a href='x'>|&amp;|\0|\x07|\x1b[0m|\u202e|\ufeff|😀|中文。|привет|é|“|”|(|)|`|```|..."
+    "|1. |- |%|{|}|=|#"
+)
 FAULTS = 1000
 
 
@@ -73,15 +79,39 @@ def cases(translator: Translator, texts: list[str], references: list[str]) -> di
 
 
 def paragraphs(translator: Translator, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """BLEU of paragraphs, next to that of their sentences one by one."""
-    starts = range(0, len(texts), PARAGRAPH)
-    joined, own = ([" ".join(side[start : start + PARAGRAPH]) for start in starts] for side in (texts, references))
-    answers = [answer.text for answer in translator.translate(joined)]
+    """BLEU of paragraphs, next to that of their sentences one by one; and those whose answer is much shorter."""
     single = [answer.text for answer in translator.translate(texts)]
-    parts = [" ".join(single[start : start + PARAGRAPH]) for start in starts]
-    short = sum(len(answer) < 0.8 * len(part) for answer, part in zip(answers, parts, strict=True))
+    starts = [index * (len(texts) - PARAGRAPH) // PARAGRAPHS for index in range(PARAGRAPHS)]
+    joined, own, parts = (
+        [" ".join(side[start : start + PARAGRAPH]) for start in starts] for side in (texts, references, single)
+    )
+    answers = [answer.text for answer in translator.translate(joined)]
+    short = sum(len(answer) < 0.85 * len(part) for answer, part in zip(answers, parts, strict=True))
     bleu, best = quality(answers, own).bleu, quality(parts, own).bleu
     return {"paragraphs": len(joined), "bleu": round(bleu, 2), "bleu_sentences": round(best, 2), "short": short}
+
+
+def random_lines(translator: Translator, texts: list[str]) -> dict[str, Any]:
+    """Lines of anything: those that lost or doubled a planted span, and those of them without a flag."""
+    draw, lines, spans = random.Random(31), list[str](), list[str]()
+    for _ in range(RANDOM):
+        parts = [draw.choice(MADE_OF.split("|")) for _ in range(draw.randint(0, 8))]
+        parts += [chr(draw.choice((draw.randrange(32, 0x500), draw.randrange(0x500, 0xD800)))) for _ in range(2)]
+        for _ in range(draw.randint(0, 3)):
+            words = draw.choice(texts).split()
+            start = draw.randrange(len(words))
+            parts.append(f" {' '.join(words[start : start + draw.randint(1, 8)])} ")
+        draw.shuffle(parts)
+        line, span = planted("".join(parts), draw) if draw.random() < 0.25 else ("".join(parts), "")
+        lines.append(line)
+        spans.append(span)
+    lost = unflagged = broken = 0
+    for line, span, answer in zip(lines, spans, translator.translate(lines), strict=True):
+        whole = not span or answer.text.count(span) == line.count(span)
+        lost += not whole
+        unflagged += not whole and "span" not in answer.flags
+        broken += len(answer.text.splitlines()) != len(line.splitlines())
+    return {"lines": RANDOM, "spans": sum(map(bool, spans)), "lost": lost, "unflagged": unflagged, "broken": broken}
 
 
 def numbers(translator: Translator, texts: list[str]) -> dict[str, Any]:
@@ -132,6 +162,7 @@ def main(
         "paragraphs": lambda: paragraphs(translator, texts, references),
         "numbers": lambda: numbers(translator, texts),
         "plain": lambda: plain_lines(translator, [*texts, *more], rounds),
+        "random": lambda: random_lines(translator, texts),
         "faults": lambda: faults(translator, pairs, FAULTS, target),
         "confidence": lambda: confidence(translator, texts, references),
     }
