@@ -29,7 +29,7 @@ from sharpbeam.scheduling.interface import Schedule
 from sharpbeam.search.interface import Search
 from sharpbeam.types import Floats, Hypothesis, Ids
 
-AT_ONCE = 32  # requests that are fed together; in a sealed session finished requests wait for so many
+AT_ONCE, WAIT = 32, 3  # requests fed together; steps that a finished one waits for others, any number when sealed
 LEAST = float(np.finfo(np.float32).tiny)  # lower bound of total attention, so that no score is infinite
 
 
@@ -43,6 +43,7 @@ class AttendedRun(Run):
         super().__init__(loaded.model.open(), output_layer, search, schedule)
         self._loaded, self._options = loaded, options
         self._unattended: Finished = []
+        self._waited = 0
 
     @property
     def busy(self) -> bool:
@@ -55,13 +56,13 @@ class AttendedRun(Run):
         return [*super().requests, *(request.index for request, _ in self._unattended)]
 
     def step(self, alone: Alone = "one step") -> Finished:
-        """Take a step as `Run.step`; in a sealed session finished requests wait until many can be fed together."""
+        """Take a step as `Run.step`; while others run, finished requests wait until some can be fed together."""
         self._unattended += super().step(alone)
-        waits = self.schedule.busy and self.schedule.final  # no caller waits for a single answer
+        self._waited = self._waited + 1 if self._unattended else 0
+        waits = self.schedule.busy and (self.schedule.final or (self._waited <= WAIT and len(self.flight) > 1))
         if waits and len(self._unattended) < AT_ONCE:
             return []
-        finished = self._unattended
-        groups = [finished[first : first + AT_ONCE] for first in range(0, len(finished), AT_ONCE)]
+        groups = [self._unattended[first : first + AT_ONCE] for first in range(0, len(self._unattended), AT_ONCE)]
         attended = [answer for group in groups for answer in self._attended(group)]
         self._unattended = []
         return attended
