@@ -63,6 +63,7 @@ $(MADE)/tests: $(MADE)/venv $(CORE) pyproject.toml constraints.txt Makefile
 # The libraries that output layers are compared with.
 $(MADE)/bench: $(MADE)/tests
 	@echo "installing what the comparisons need"
+	@$(PIP) install "pybind11>=2.6"  # hnswlib has no wheel, and is built with it
 	@$(BIN)/python .ci/install.py $(TEST_EXTRAS),bench
 	@touch $@
 
