@@ -10,6 +10,7 @@ class RowRun final : public LayerRun {
   int64_t vocab() const override { return layer_.vocab(); }
   bool estimates() const override { return layer_.estimates(); }
   bool rough() const override { return layer_.rough(); }
+  bool has_closer() const override { return layer_.has_closer(); }
 
  private:
   void enter(const LayerRequest&) override {}
@@ -20,6 +21,7 @@ class RowRun final : public LayerRun {
   void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
     layer_.log_prob(rows, token, log_prob);
   }
+  void find_closer_totals(const LayerRows& rows) override { layer_.closer_totals(rows); }
   void find_exact_totals(const LayerRows& rows, float* total) override { layer_.exact_totals(rows, total); }
 
   const RowLayer& layer_;

@@ -69,6 +69,8 @@ class LayerRun {
   // too large for searches that do not ask where they matter.
   virtual bool estimates() const { return false; }
   virtual bool rough() const { return false; }
+  // Whether there are closer estimates as well, for much less than exact ones cost.
+  virtual bool has_closer() const { return false; }
 
   // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
   // already, or is not.
@@ -92,6 +94,11 @@ class LayerRun {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_log_prob(rows, token, log_prob);
   }
+  // Closer estimates of normalizers, into the estimates of `rows`, of a run that has them.
+  void closer_totals(const LayerRows& rows) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    find_closer_totals(rows);
+  }
   // The normalizers [rows] as the exact layer has them, of a run that estimates.
   void exact_totals(const LayerRows& rows, float* total) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -103,6 +110,7 @@ class LayerRun {
   virtual void leave(const int32_t* request, int64_t count) = 0;
   virtual void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) = 0;
   virtual void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) = 0;
+  virtual void find_closer_totals(const LayerRows&) {}
   virtual void find_exact_totals(const LayerRows&, float*) {}
 
   std::mutex mutex_;
@@ -119,7 +127,7 @@ class OutputLayer {
 };
 
 // An output layer that looks at hidden vectors alone. Any number of threads may use one at a time: each has its own
-// scratch. topk, log_prob, estimates, rough and exact_totals are those of LayerRun.
+// scratch. topk, log_prob and what is said of normalizers are those of LayerRun.
 class RowLayer : public OutputLayer {
  public:
   // Multiply-adds that a row takes, about: a caller decides by it whether other threads may run meanwhile.
@@ -129,6 +137,8 @@ class RowLayer : public OutputLayer {
   virtual void log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) const = 0;
   virtual bool estimates() const { return false; }
   virtual bool rough() const { return false; }
+  virtual bool has_closer() const { return false; }
+  virtual void closer_totals(const LayerRows&) const {}
   virtual void exact_totals(const LayerRows&, float*) const {}
 
   // The layer with exact logits instead of log probabilities (CUBE eq. 12); null if it cannot leave its normalizer

@@ -16,6 +16,7 @@ namespace sharpbeam {
 namespace {
 
 constexpr float kLargest = 1e12f;
+constexpr int64_t kTogether = 1024;  // tokens of a pass that are asked for in one call, in which they are prefetched
 
 struct Scratch {
   Buffer logits;
@@ -112,11 +113,10 @@ void OutputMatrix::logits_from_file(const float* hidden, int64_t rows, const int
 }
 
 void OutputMatrix::all_logits(const float* hidden, float* out) const {
-  constexpr int32_t kSome = 64;
-  int32_t tokens[kSome];
-  for (int64_t first = 0; first < vocab_; first += kSome) {
-    const int64_t count = std::min<int64_t>(kSome, vocab_ - first);
-    for (int64_t i = 0; i < count; ++i) tokens[i] = static_cast<int32_t>(first + i);
+  int32_t tokens[kTogether];
+  for (int64_t first = 0; first < vocab_; first += kTogether) {
+    const int64_t count = std::min(kTogether, vocab_ - first);
+    std::iota(tokens, tokens + count, static_cast<int32_t>(first));
     logits(hidden, tokens, count, out + first);
   }
 }
@@ -134,9 +134,9 @@ void OutputMatrix::log_totals(const float* hidden, int64_t rows, float* total) c
   for_each_block(rows, vocab_, [&](int64_t first, int64_t count) {
     float* all = reserved(thread_scratch<Scratch>().logits, count * vocab_);
     parallel_panels(vocab_, dim_ * static_cast<int64_t>(sizeof(float)), count, [&](int64_t from, int64_t columns) {
-      int32_t token[kPanel];
-      for (int64_t at = from; at < from + columns; at += kPanel) {
-        const int64_t some = std::min<int64_t>(kPanel, from + columns - at);
+      int32_t token[kTogether];
+      for (int64_t at = from; at < from + columns; at += kTogether) {
+        const int64_t some = std::min(kTogether, from + columns - at);
         std::iota(token, token + some, static_cast<int32_t>(at));
         logits_of_rows(hidden + first * dim_, count, token, some, all + at, vocab_);
       }

@@ -381,6 +381,18 @@ void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool norma
   });
 }
 
+void PreviewLayer::closer_totals(const LayerRows& rows) const {
+  PreviewNormalizer closer = normalizer_;
+  closer.depth += kDeeper, closer.spread *= kCloserSpread;
+  for_each_block_of_rows(rows.hidden, rows.rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
+    parallel_for(count, [&](int64_t r) {
+      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
+      estimate(row[r], closer);
+    });
+    for (int64_t r = 0; r < count; ++r) rows.note(first + r, row[r].total, row[r].error);
+  });
+}
+
 void PreviewLayer::totals(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer, float* total,
                           float* share) const {
   for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {

@@ -72,6 +72,8 @@ class PreviewLayer final : public NormalizingLayer {
   int64_t row_cost() const override { return panels_ * kPanel * groups_; }
   bool estimates() const override { return true; }
   bool rough() const override { return true; }
+  bool has_closer() const override { return true; }
+  void closer_totals(const LayerRows& rows) const override;
   void exact_totals(const LayerRows& rows, float* total) const override {
     matrix_.log_totals(rows.hidden, rows.rows, total);
   }
@@ -92,6 +94,9 @@ class PreviewLayer final : public NormalizingLayer {
 
   static constexpr int64_t kSeeds = 8;    // panels that a bar is taken from
   static constexpr float kClosed = 8.0f;  // nats
+  // Closer normalizers take exact logits this much deeper, and state a share of the error: docs/lab/previews.md.
+  static constexpr float kDeeper = 4.0f;
+  static constexpr double kCloserSpread = 1.0 / 3.0;
 
  private:
   struct Row;

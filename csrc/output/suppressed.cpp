@@ -19,6 +19,7 @@ class SuppressedRun final : public LayerRun {
   int64_t vocab() const override { return run_->vocab(); }
   bool estimates() const override { return run_->estimates(); }
   bool rough() const override { return run_->rough(); }
+  bool has_closer() const override { return run_->has_closer(); }
 
  private:
   void enter(const LayerRequest& request) override { run_->admit(request); }
@@ -27,6 +28,7 @@ class SuppressedRun final : public LayerRun {
   void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) override {
     run_->log_prob(rows, token, log_prob);
   }
+  void find_closer_totals(const LayerRows& rows) override { run_->closer_totals(rows); }
   void find_exact_totals(const LayerRows& rows, float* total) override { run_->exact_totals(rows, total); }
 
   std::unique_ptr<LayerRun> run_;

@@ -54,6 +54,10 @@ class PythonForward : public Forward {
 
   bool estimates() const override { return layer_ != nullptr; }
   bool rough() const override { return layer_ != nullptr && layer_->rough(); }
+  bool has_closer() const override { return layer_ != nullptr && layer_->has_closer(); }
+  void closer_totals(const float* hidden, const int32_t* request, int64_t rows, const Estimates& closer) override {
+    layer_->closer_totals({hidden, rows, request, nullptr, nullptr, &closer});
+  }
   void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override {
     layer_->exact_totals({hidden, rows, request}, total);
   }

@@ -135,16 +135,17 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
   }
   const Pool& pool = request.request->pool;
   const auto answers = std::min(pool.best.size(), static_cast<size_t>(options_.num_hypotheses));
-  for (size_t i = 0; options_.return_scores && i < answers; ++i) {
-    mark_score(pool.best[i], kScoreError, kTokenError);
+  while (options_.return_scores) {
+    for (size_t i = 0; i < answers; ++i) mark_score(pool.best[i], kScoreError, kTokenError);
+    if (!open_.marked()) return;
+    settle(rows, {&request, 1});
   }
-  if (open_.marked()) settle(rows, {&request, 1});
 }
 
-// Exact normalizers of all that is marked, into everything of `requests` that rests on it.
+// Closer or exact normalizers of all that is marked, into everything of `requests` that rests on it.
 void BeamSearch::settle(const RowView& rows, std::span<const RequestRows> requests) {
   const int64_t k = static_cast<int64_t>(token_.size()) / rows.rows;
-  work_.settled += open_.settle(*forward_);
+  work_.settled += open_.settle(*forward_, false);
   for (int64_t row = 0; row < rows.rows; ++row) {
     open_.correct(row, k, log_prob_.data() + row * k);
   }

@@ -38,9 +38,10 @@ class Forward {
   // new states in `states` [rows].
   virtual const float* step(const int32_t* request, const int32_t* state, const int32_t* token, int64_t rows,
                             int32_t* states) = 0;
-  // Whether normalizers are estimates, and rough ones: LayerRun.
+  // Whether normalizers are estimates, rough ones, and whether there are closer ones: LayerRun.
   virtual bool estimates() const { return false; }
   virtual bool rough() const { return false; }
+  virtual bool has_closer() const { return false; }
   // The k best tokens of each hidden vector [rows, D], best first, and their log probabilities, both [rows, k]. Where
   // `beam` is not null, those that it can use are enough. `estimates` is null unless normalizers are some.
   virtual void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
@@ -48,7 +49,8 @@ class Forward {
   // The log probability [rows] of one token [rows] for each hidden vector [rows, D].
   virtual void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                         const Estimates* estimates, float* log_prob) = 0;
-  // The exact normalizers [rows], where they are estimates.
+  // Closer estimates of normalizers, and exact ones [rows], where they are estimates.
+  virtual void closer_totals(const float*, const int32_t*, int64_t, const Estimates&) {}
   virtual void exact_totals(const float*, const int32_t*, int64_t, float*) {}
   // topk and log_prob with exact normalizers; return how many rows took a sum for it, since theirs was a rough
   // estimate.

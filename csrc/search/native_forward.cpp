@@ -35,6 +35,11 @@ void NativeForward::log_prob(const float* hidden, const int32_t* request, int64_
   layer_->log_prob({hidden, rows, request, nullptr, nullptr, estimates}, token, log_prob);
 }
 
+void NativeForward::closer_totals(const float* hidden, const int32_t* request, int64_t rows, const Estimates& closer) {
+  const PartSpan span(model_->table(), StepPart::output);
+  layer_->closer_totals({hidden, rows, request, nullptr, nullptr, &closer});
+}
+
 void NativeForward::exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) {
   const PartSpan span(model_->table(), StepPart::output);
   layer_->exact_totals({hidden, rows, request}, total);

@@ -20,10 +20,12 @@ class NativeForward : public Forward {
                     int32_t* states) override;
   bool estimates() const override { return layer_->estimates(); }
   bool rough() const override { return layer_->rough(); }
+  bool has_closer() const override { return layer_->has_closer(); }
   void topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
             const Estimates* estimates, float* log_prob, int32_t* token) override;
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                 const Estimates* estimates, float* log_prob) override;
+  void closer_totals(const float* hidden, const int32_t* request, int64_t rows, const Estimates& closer) override;
   void exact_totals(const float* hidden, const int32_t* request, int64_t rows, float* total) override;
   void retain(const int32_t* state, int64_t count) override { model_->retain(state, count); }
 

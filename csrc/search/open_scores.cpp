@@ -34,7 +34,7 @@ void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& reque
       const auto r = static_cast<size_t>(row);
       if (error_[r] == 0.0f) continue;
       const int32_t place = place_[r] = take();
-      places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, 0.0};
+      places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, false, 0.0};
       std::copy_n(hidden + row * dim, dim, hidden_of(place));
       request.request->open.push_back(place);
     }
@@ -110,21 +110,32 @@ void OpenScores::mark(int32_t node, double most, double each) {
   mark_largest(most, each);
 }
 
-int64_t OpenScores::settle(Forward& forward) {
+int64_t OpenScores::settle(Forward& forward, bool exact) {
   const auto count = static_cast<int64_t>(marked_.size());
+  const auto first = std::partition(marked_.begin(), marked_.end(), [&](int32_t place) {
+    return !exact && forward.has_closer() && !places_[static_cast<size_t>(place)].closer;
+  });
+  const int64_t closer = first - marked_.begin();  // the others take exact ones
   asked_.resize(static_cast<size_t>(count * dim_));
-  exact_.resize(static_cast<size_t>(count));
+  taken_.resize(static_cast<size_t>(count)), taken_error_.assign(static_cast<size_t>(count), 0.0f);
   request_.resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const int32_t place = marked_[static_cast<size_t>(i)];
     std::copy_n(hidden_of(place), dim_, asked_.begin() + i * dim_);
     request_[static_cast<size_t>(i)] = places_[static_cast<size_t>(place)].request;
   }
-  forward.exact_totals(asked_.data(), request_.data(), count, exact_.data());
+  if (closer > 0) {
+    forward.closer_totals(asked_.data(), request_.data(), closer, {taken_.data(), taken_error_.data()});
+  }
+  if (count > closer) {
+    forward.exact_totals(asked_.data() + closer * dim_, request_.data() + closer, count - closer,
+                         taken_.data() + closer);
+  }
   for (int64_t i = 0; i < count; ++i) {
     Place& one = places_[static_cast<size_t>(marked_[static_cast<size_t>(i)])];
-    one.moved = static_cast<double>(one.total) - static_cast<double>(exact_[static_cast<size_t>(i)]);
-    one.error = 0.0f;
+    one.moved = static_cast<double>(one.total) - static_cast<double>(taken_[static_cast<size_t>(i)]);
+    one.total = taken_[static_cast<size_t>(i)], one.error = taken_error_[static_cast<size_t>(i)];
+    one.closer = true;
   }
   return count;
 }
@@ -149,6 +160,7 @@ bool OpenScores::correct(int32_t node) {
 void OpenScores::done() {
   for (const int32_t place : marked_) {
     places_[static_cast<size_t>(place)].marked = false;
+    if (places_[static_cast<size_t>(place)].error > 0.0f) continue;
     for (int32_t& of_row : place_) {
       if (of_row == place) of_row = TokenTree::kSettled;
     }

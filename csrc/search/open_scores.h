@@ -3,7 +3,8 @@
 // A row's normalizer is taken off all its candidates, so it is one unknown for all hypotheses that go through that row:
 // an estimate, and how far it may be off. Of two hypotheses that took the same steps since, scores differ by what they
 // seem to differ by, give or take the errors of the rows that only one of them went through. Where that does not
-// settle which is better, exact normalizers of those rows do: many in one call, since that is what makes them cheap.
+// settle which is better, exact normalizers of those rows do: many in one call, since that is what makes them cheap. A
+// layer that has closer estimates is asked for those first, and what they leave open is marked once more.
 //
 // Errors of rows are nearly independent: the sum of some is taken to be at most the root of the sum of their squares.
 // A row states twice the largest error of a sample; the largest sums that were measured are .6 to .8 of that root.
@@ -54,9 +55,9 @@ class OpenScores {
   void mark_row(int64_t row) { mark_place(place(row)); }
   bool marked() const { return !marked_.empty(); }
 
-  // Takes the exact normalizers of what is marked, and returns how many; then `correct` puts scores right, and `done`
-  // forgets the marks.
-  int64_t settle(Forward& forward);
+  // Takes normalizers of what is marked, and returns how many: closer estimates where the layer has them and `exact` is
+  // false, the second time exact ones. Then `correct` puts scores right, and `done` forgets the marks.
+  int64_t settle(Forward& forward, bool exact);
   // The log probabilities of a row's k candidates.
   void correct(int64_t row, int64_t k, float* log_prob) const;
   // Those of a hypothesis in the tree; whether any changed.
@@ -71,8 +72,8 @@ class OpenScores {
   struct Place {
     float total, error;
     int32_t request;
-    bool marked;
-    double moved;  // exact - estimate is taken off
+    bool closer, marked;
+    double moved;  // estimate - what was taken instead is put on
   };
 
   static constexpr int32_t kChunk = 64;  // places that are made at a time, which stay where they are
@@ -103,7 +104,7 @@ class OpenScores {
   std::vector<int32_t> place_;        // [R]
   Estimates estimates_{};
   // Scratch:
-  std::vector<float> asked_, exact_;
+  std::vector<float> asked_, taken_, taken_error_;
   std::vector<int32_t> request_, node_, some_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -23,12 +24,14 @@ constexpr float kStated = 3.5f;  // times the errors: what all rows of both of t
 enum class Off { kNowhere, kHigh, kLow, kBoth };
 
 // The state is a hash of all tokens so far; the log probability of a token is a hash of it and the state. No two are
-// equal. Normalizers are estimated as 0 and some error.
+// equal. Normalizers are estimated as 0 and some error, closer ones as 0 and an eighth of it.
 struct EstimatingForward : Forward {
-  EstimatingForward(Off how, float share) : off(how), stated(share) {}
+  EstimatingForward(Off how, float share, bool also_closer = false)
+      : off(how), stated(share), has_eighths(also_closer) {}
   int64_t dim() const override { return 1; }
   bool estimates() const override { return off != Off::kNowhere; }
   bool rough() const override { return estimates(); }
+  bool has_closer() const override { return has_eighths; }
 
   const float* step(const int32_t*, const int32_t* state, const int32_t* token, int64_t rows,
                     int32_t* states) override {
@@ -61,8 +64,13 @@ struct EstimatingForward : Forward {
     tell(given, rows, found);
   }
 
+  void closer_totals(const float* given, const int32_t*, int64_t rows, const Estimates& closer) override {
+    tell(given, rows, &closer, 0.125f);
+    eighths += rows;
+  }
   void exact_totals(const float*, const int32_t*, int64_t rows, float* total) override {
     std::fill_n(total, rows, 0.0f);
+    exact += rows;
   }
   void retain(const int32_t*, int64_t) override {}
 
@@ -80,14 +88,16 @@ struct EstimatingForward : Forward {
     const bool up = off == Off::kHigh || (off == Off::kBoth && hash(state, -9) % 2 == 1);
     return off == Off::kNowhere ? 0.0f : up ? error(state) : -error(state);
   }
-  void tell(const float* given, int64_t rows, const Estimates* found) const {
+  void tell(const float* given, int64_t rows, const Estimates* found, float share = 1.0f) const {
     for (int64_t row = 0; found != nullptr && row < rows; ++row) {
-      found->total[row] = total(given[row]), found->error[row] = stated * error(given[row]);
+      found->total[row] = share * total(given[row]), found->error[row] = share * stated * error(given[row]);
     }
   }
 
   Off off;
   float stated;  // times the errors
+  bool has_eighths;
+  int64_t eighths = 0, exact = 0;  // rows that were asked for
   std::vector<float> hidden;
 };
 
@@ -102,7 +112,7 @@ std::unique_ptr<Search> make(const SearchOptions& options) {
 }
 
 // The answers of all requests, in their order; `settled` counts rows.
-std::vector<Answer> answers(const SearchOptions& options, EstimatingForward forward, bool whole,
+std::vector<Answer> answers(const SearchOptions& options, EstimatingForward&& forward, bool whole,
                             const std::vector<int32_t>& prefix, int64_t& settled) {
   const std::unique_ptr<Search> search = make(options);
   const std::vector<float> log_prob(prefix.size(), -0.5f);
@@ -187,6 +197,20 @@ TEST(close_calls_are_settled) {
   greedy.return_scores = false, none = 0;
   answers(greedy, {Off::kBoth, kStated}, false, {}, none);
   CHECK(none == 0, "greedy", none);
+}
+
+TEST(closer_estimates_settle_close_calls_too) {
+  int64_t settled = 0, eighths = 0, exact = 0, without = 0;
+  for (const SearchOptions& options : kinds()) {
+    const auto wanted = answers(options, {Off::kNowhere, 1.0f}, false, {}, settled);
+    for (const Off off : {Off::kHigh, Off::kLow, Off::kBoth}) {
+      EstimatingForward two(off, kStated, true), one(off, kStated);
+      CHECK(alike(answers(options, std::move(two), false, {}, settled), wanted), "beam", options.beam_size);
+      answers(options, std::move(one), false, {}, settled);
+      eighths += two.eighths, exact += two.exact, without += one.exact;
+    }
+  }
+  CHECK(eighths > 0 && exact < without, "exact rows", exact);
 }
 
 TEST(cancelled_requests_leave_nothing_open) {

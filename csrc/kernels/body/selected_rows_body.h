@@ -32,11 +32,12 @@ int64_t find_in_panels_kernel(const float* x, const float* a, const float* b, fl
 
 // The logits of up to 16 tokens, one to a lane, for kRows vectors: the latency of a chain of fma is the cost, so 16
 // chains take no longer than one. Weights are transposed in registers, 4 x 4, once for all vectors; lanes from `count`
-// on repeat the first token. `next`: the 16 rows of weights to prefetch meanwhile, or null; into the second cache,
-// since with those that are read they fill the first.
+// on repeat the first token. `next`: the tokens, `ahead` of them, whose weights are prefetched meanwhile; into the
+// second cache, since with those that are read they fill the first. The hardware's prefetcher is too late for them: it
+// has to follow each of 16 rows for the length of a row.
 template <int kRows>
 inline void rows_block(const float* weight, const float* bias, const float* x, const int32_t* token, int64_t count,
-                       int64_t dim, float* y, int64_t y_stride, const float* next) {
+                       int64_t dim, float* y, int64_t y_stride, const int32_t* next, int64_t ahead) {
   const float* row[kLanes];
   float column[kLanes];
   for (int c = 0; c < kLanes; ++c) {
@@ -46,11 +47,14 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
   }
   Vec total[kRows];
   for (int r = 0; r < kRows; ++r) total[r] = load(column);
-  int64_t k = 0;
+  const float* fetched = ahead > 0 ? weight + int64_t{next[0]} * dim : nullptr;
+  int64_t k = 0, line = 0, rows_fetched = 0;
   for (; k + 4 <= dim; k += 4) {
-    if (next != nullptr) {
+    if (rows_fetched < ahead) {
 #pragma GCC unroll 4
-      for (int line = 0; line < 4; ++line) __builtin_prefetch(next + (k + line) * kLanes, 0, 2);
+      for (int64_t each = 0; each < 4 * kLanes; each += kLanes) __builtin_prefetch(fetched + line + each, 0, 2);
+      line += 4 * kLanes;
+      if (line >= dim && ++rows_fetched < ahead) line = 0, fetched = weight + int64_t{next[rows_fetched]} * dim;
     }
     Vec part[4];  // lane 4 g + j of part[c] is element k + j of row 4 g + c, and then of row 4 g + j element k + c
 #pragma GCC unroll 4
@@ -72,24 +76,21 @@ inline void rows_block(const float* weight, const float* bias, const float* x, c
 // Rows in blocks of kMost, then those that are left in one.
 template <int kMost>
 inline void rows_blocks(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
-                        int64_t count, int64_t dim, float* y, int64_t y_stride, const float* next) {
-  for (; rows >= kMost; rows -= kMost, x += kMost * dim, y += kMost * y_stride, next = nullptr) {
-    rows_block<kMost>(weight, bias, x, token, count, dim, y, y_stride, next);
+                        int64_t count, int64_t dim, float* y, int64_t y_stride, const int32_t* next, int64_t ahead) {
+  for (; rows >= kMost; rows -= kMost, x += kMost * dim, y += kMost * y_stride, ahead = 0) {
+    rows_block<kMost>(weight, bias, x, token, count, dim, y, y_stride, next, ahead);
   }
   if constexpr (kMost > 1) {
-    if (rows > 0) rows_blocks<kMost - 1>(weight, bias, x, rows, token, count, dim, y, y_stride, next);
+    if (rows > 0) rows_blocks<kMost - 1>(weight, bias, x, rows, token, count, dim, y, y_stride, next, ahead);
   }
 }
 
-// Where the tokens are successive ones, as in a pass over all of them, the hardware's prefetcher is too late: it
-// follows each of 16 rows for the length of a row.
 void gather_dot_kernel(const float* weight, const float* bias, const float* x, int64_t rows, const int32_t* token,
                        int64_t count, int64_t dim, float* y, int64_t y_stride) {
   constexpr int kMost = kBlockRows > 3 ? 8 : 2;  // the registers that hold sums
-  const bool successive = count >= kLanes && token[count - 1] - token[0] == count - 1;
   for (int64_t i = 0; i < count; i += kLanes) {
-    const int64_t some = count - i < kLanes ? count - i : kLanes;
-    const float* next = successive ? weight + (token[i] + kLanes) * dim : nullptr;
-    rows_blocks<kMost>(weight, bias, x, rows, token + i, some, dim, y + i, y_stride, next);
+    const int64_t left = count - i, some = left < kLanes ? left : kLanes;
+    const int64_t ahead = left - some < kLanes ? left - some : kLanes;
+    rows_blocks<kMost>(weight, bias, x, rows, token + i, some, dim, y + i, y_stride, token + i + some, ahead);
   }
 }
