@@ -21,7 +21,7 @@ import yaml
 
 from bench.engines.child import Child, EngineError, python_engine
 from bench.harness.cache import HOME
-from sharpbeam import convert_model
+from sharpbeam import _core, convert_model
 from sharpbeam.convert.formats.marian import read_marian_file
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.storage.tensors import Int8Matrix
@@ -49,8 +49,8 @@ def files(pair: str) -> Path:
 
 
 def model(pair: str, text: Sequence[Path] = ()) -> Path:
-    """The model converted by us with a preview fitted to `text`, made once."""
-    folder = PLACE / pair
+    """The model converted by us with a preview fitted to `text`: made once for each kernel table, and timed with it."""
+    folder = PLACE / f"{pair}-{_core.table_name()}"
     if not (folder / "config.json").is_file():
         convert_model(str(files(pair)), folder)
     if not (folder / "preview.json").is_file():
