@@ -284,7 +284,7 @@ def test_a_part_shorter_than_its_journal_is_said(call: Run, source: Path, interr
 def test_two_runs_cannot_write_one_file(call: Run, tiny_model: Path, source: Path) -> None:
     other = OutputFile(source.with_name("out"), resume=False, restart=False)
     with other:
-        assert other.begin({}) == 0
+        assert other.begin(dict) == 0
         call(*arguments(tiny_model, source), "--resume").refused(1, "is being written by another process")
 
 
@@ -302,7 +302,7 @@ def test_a_run_that_ends_while_another_begins_keeps_its_result(source: Path, mon
     monkeypatch.setattr(fcntl, "flock", late)
     ours = OutputFile(output, resume=False, restart=True)
     with ours:
-        assert ours.begin({}) == 0
+        assert ours.begin(dict) == 0
         ours.write("Bu.", "Bu.\n")
         ours.commit()
         assert (output.read_text(), part.read_text()) == ("done\n", "Bu.\n")

@@ -46,7 +46,7 @@ class StandardOutput:
     def __exit__(self, *error: Any) -> None:
         """Release the place, also after a failure, which may be Ctrl-C."""
 
-    def begin(self, job: Job) -> int | None:
+    def begin(self, job: Callable[[], Job]) -> int | None:
         """Be ready to write; returns the number of input lines that are done already, or None for all of them."""
         return 0
 
@@ -148,7 +148,7 @@ class OutputFile(StandardOutput):
             raise OutputError(f"{self.journal_path} is missing or damaged; begin again with {_RESTART}.")
         return begun, journal
 
-    def begin(self, job: Job) -> int | None:
+    def begin(self, job: Callable[[], Job]) -> int | None:
         """Take up the old run if there is one; returns its lines done, or None if FILE is there and no run to resume.
 
         Raises OptionError if the part is that of another job, OutputError if it is not as it was left.
@@ -158,8 +158,8 @@ class OutputFile(StandardOutput):
             self._remove_part()
             return None
         if self._old:
-            self._check_same(self._old, job)
-        self._journal = self._old or Journal(dict(job))
+            self._check_same(self._old, job())
+        self._journal = self._old or Journal(dict(job()))
         self._ours = True
         if self.path.exists():
             self.part.chmod(stat.S_IMODE(self.path.stat().st_mode))

@@ -92,7 +92,7 @@ def translate_file(
         render = renderer(format, chosen.search, flags)
         job = TranslationJob(model, chosen, how, render, Records(field, into) if field else None)
         form = {"format": format, "flags": flags, "field": field, "into": into}
-        return job.run(lines, place, job.identity(errors=errors, encoding=lines.encoding, **form), progress)
+        return job.run(lines, place, {"errors": errors, "encoding": lines.encoding, **form}, progress)
 
 
 def count_lines(files: Sequence[Path], encoding: str = "utf-8") -> int | None:
@@ -157,11 +157,11 @@ class TranslationJob:
         return job_identity(self.translator.loaded, self.options, **how, **others)
 
     def run(
-        self, source: TextInput, output: StandardOutput, identity: Job, progress: Callable[[int], None] | None
+        self, source: TextInput, output: StandardOutput, others: dict[str, Any], progress: Callable[[int], None] | None
     ) -> JobStats:
-        """Translate everything that is not done yet; `progress` is called with the number of lines just done."""
+        """Translate what is not done yet (`others`: of `identity`); `progress` gets the number of lines just done."""
         stats, lines = JobStats(), iter(source)
-        finished = output.begin(identity)
+        finished = output.begin(lambda: self.identity(**others))  # files read the model's digest for it
         if finished is None:
             return stats
         for line in islice(lines, finished):  # whether they are the same, `output` will tell
