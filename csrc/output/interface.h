@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 
 namespace sharpbeam {
@@ -94,7 +95,7 @@ class LayerRun {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_log_prob(rows, token, log_prob);
   }
-  // Closer estimates of normalizers, into the estimates of `rows`, of a run that has them.
+  // Closer estimates of normalizers, not below the best logit, into the estimates of `rows`, of a run that has them.
   void closer_totals(const LayerRows& rows) {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_closer_totals(rows);
@@ -110,7 +111,7 @@ class LayerRun {
   virtual void leave(const int32_t* request, int64_t count) = 0;
   virtual void find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) = 0;
   virtual void find_log_prob(const LayerRows& rows, const int32_t* token, float* log_prob) = 0;
-  virtual void find_closer_totals(const LayerRows&) {}
+  virtual void find_closer_totals(const LayerRows&) { throw std::logic_error("there are no closer totals"); }
   virtual void find_exact_totals(const LayerRows&, float*) {}
 
   std::mutex mutex_;
@@ -138,7 +139,7 @@ class RowLayer : public OutputLayer {
   virtual bool estimates() const { return false; }
   virtual bool rough() const { return false; }
   virtual bool has_closer() const { return false; }
-  virtual void closer_totals(const LayerRows&) const {}
+  virtual void closer_totals(const LayerRows&) const { throw std::logic_error("there are no closer totals"); }
   virtual void exact_totals(const LayerRows&, float*) const {}
 
   // The layer with exact logits instead of log probabilities (CUBE eq. 12); null if it cannot leave its normalizer

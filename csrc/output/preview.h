@@ -94,7 +94,7 @@ class PreviewLayer final : public NormalizingLayer {
 
   static constexpr int64_t kSeeds = 8;    // panels that a bar is taken from
   static constexpr float kClosed = 8.0f;  // nats
-  // Closer normalizers take exact logits this much deeper, and state a share of the error: docs/lab/previews.md.
+  // Closer normalizers take exact logits this much deeper, and state this share of the spread: docs/lab/previews.md.
   static constexpr float kDeeper = 4.0f;
   static constexpr double kCloserSpread = 1.0 / 3.0;
 

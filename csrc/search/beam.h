@@ -5,8 +5,8 @@
 // (search/search.cpp) feeds the last token of every row to the model, asks the output layer for the best next tokens of
 // each, and calls `advance` here, which turns them into finished hypotheses and the rows of the next step. In beam.cpp
 // `rank` is rule 1, `advance` for one request rules 2 to 4, `advance_in_banks` the same with phrases. Where log
-// probabilities rest on estimated normalizers, exact ones are computed first for all hypotheses whose order the stated
-// errors leave undecided (close_calls.cpp).
+// probabilities rest on estimated normalizers, closer or exact ones are computed first for all hypotheses whose order
+// the stated errors leave undecided (close_calls.cpp).
 //
 // Each step, for each request (K = beam_size):
 // 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
@@ -85,7 +85,7 @@ class BeamSearch : public Search {
   void sort_into_banks(const RowView& rows, const RequestRows& request);
   int64_t width(const RequestRows& request) const;
 
-  // Where scores rest on estimates (close_calls.cpp): exact ones of hypotheses whose order the errors leave undecided.
+  // Where scores rest on estimates (close_calls.cpp): closer or exact ones of hypotheses whose order is undecided.
   void settle_candidates(const RowView& rows);
   void mark_close(const RowView& rows, const RequestRows& request);
   size_t after_best(const RowView& rows, const RequestRows& request, bool ending) const;

@@ -1,6 +1,7 @@
 // The decisions of a beam search whose scores rest on estimates: where two hypotheses are closer than the errors that
-// are stated, exact normalizers of what only one of them went through decide. So the answers are those of exact scores
-// wherever the stated errors hold, and sums of them stay within the root of the sum of their squares.
+// are stated, closer normalizers of what only one of them went through decide, or else exact ones. So the answers are
+// those of exact scores wherever the stated errors hold, and sums of them stay within the root of the sum of their
+// squares.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -145,7 +146,7 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
 // Closer or exact normalizers of all that is marked, into everything of `requests` that rests on it.
 void BeamSearch::settle(const RowView& rows, std::span<const RequestRows> requests) {
   const int64_t k = static_cast<int64_t>(token_.size()) / rows.rows;
-  work_.settled += open_.settle(*forward_, false);
+  work_.settled += open_.settle(*forward_, OpenScores::By::kCloser);
   for (int64_t row = 0; row < rows.rows; ++row) {
     open_.correct(row, k, log_prob_.data() + row * k);
   }

@@ -110,12 +110,12 @@ void OpenScores::mark(int32_t node, double most, double each) {
   mark_largest(most, each);
 }
 
-int64_t OpenScores::settle(Forward& forward, bool exact) {
+int64_t OpenScores::settle(Forward& forward, By by) {
   const auto count = static_cast<int64_t>(marked_.size());
   const auto first = std::partition(marked_.begin(), marked_.end(), [&](int32_t place) {
-    return !exact && forward.has_closer() && !places_[static_cast<size_t>(place)].closer;
+    return by == By::kCloser && forward.has_closer() && !places_[static_cast<size_t>(place)].retaken;
   });
-  const int64_t closer = first - marked_.begin();  // the others take exact ones
+  const int64_t closer_count = first - marked_.begin();  // the others take exact ones
   asked_.resize(static_cast<size_t>(count * dim_));
   taken_.resize(static_cast<size_t>(count)), taken_error_.assign(static_cast<size_t>(count), 0.0f);
   request_.resize(static_cast<size_t>(count));
@@ -124,18 +124,18 @@ int64_t OpenScores::settle(Forward& forward, bool exact) {
     std::copy_n(hidden_of(place), dim_, asked_.begin() + i * dim_);
     request_[static_cast<size_t>(i)] = places_[static_cast<size_t>(place)].request;
   }
-  if (closer > 0) {
-    forward.closer_totals(asked_.data(), request_.data(), closer, {taken_.data(), taken_error_.data()});
+  if (closer_count > 0) {
+    forward.closer_totals(asked_.data(), request_.data(), closer_count, {taken_.data(), taken_error_.data()});
   }
-  if (count > closer) {
-    forward.exact_totals(asked_.data() + closer * dim_, request_.data() + closer, count - closer,
-                         taken_.data() + closer);
+  if (count > closer_count) {
+    forward.exact_totals(asked_.data() + closer_count * dim_, request_.data() + closer_count, count - closer_count,
+                         taken_.data() + closer_count);
   }
   for (int64_t i = 0; i < count; ++i) {
     Place& one = places_[static_cast<size_t>(marked_[static_cast<size_t>(i)])];
     one.moved = static_cast<double>(one.total) - static_cast<double>(taken_[static_cast<size_t>(i)]);
     one.total = taken_[static_cast<size_t>(i)], one.error = taken_error_[static_cast<size_t>(i)];
-    one.closer = true;
+    one.retaken = true;
   }
   return count;
 }
@@ -151,13 +151,19 @@ bool OpenScores::correct(int32_t node) {
   for (; node != TokenTree::kRoot; node = tree_.parent(node)) {
     const int32_t at = tree_.open(node);
     if (at == TokenTree::kSettled || !places_[static_cast<size_t>(at)].marked) continue;
+    // Closed until `done`, so that no other path corrects it again.
     tree_.settle(node, sharpbeam::settled(tree_.log_prob(node), places_[static_cast<size_t>(at)].moved));
+    corrected_.emplace_back(node, at);
     changed = true;
   }
   return changed;
 }
 
 void OpenScores::done() {
+  for (const auto& [node, at] : corrected_) {
+    if (error_of(at) > 0.0) tree_.reopen(node, at);
+  }
+  corrected_.clear();
   for (const int32_t place : marked_) {
     places_[static_cast<size_t>(place)].marked = false;
     if (places_[static_cast<size_t>(place)].error > 0.0f) continue;

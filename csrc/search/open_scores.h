@@ -1,4 +1,5 @@
-// Scores that rest on estimated normalizers (LayerRun::estimates), and exact ones where a decision needs them.
+// Scores that rest on estimated normalizers (LayerRun::estimates), and closer or exact ones where a decision needs
+// them.
 //
 // A row's normalizer is taken off all its candidates, so it is one unknown for all hypotheses that go through that row:
 // an estimate, and how far it may be off. Of two hypotheses that took the same steps since, scores differ by what they
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "search/forward.h"
@@ -55,9 +57,10 @@ class OpenScores {
   void mark_row(int64_t row) { mark_place(place(row)); }
   bool marked() const { return !marked_.empty(); }
 
-  // Takes normalizers of what is marked, and returns how many: closer estimates where the layer has them and `exact` is
-  // false, the second time exact ones. Then `correct` puts scores right, and `done` forgets the marks.
-  int64_t settle(Forward& forward, bool exact);
+  // Takes normalizers of what is marked again, and returns how many: with kCloser the first time closer estimates, if
+  // the layer has some, and exact ones the second time. Then `correct` puts scores right, and `done` forgets the marks.
+  enum class By { kCloser, kExact };
+  int64_t settle(Forward& forward, By by);
   // The log probabilities of a row's k candidates.
   void correct(int64_t row, int64_t k, float* log_prob) const;
   // Those of a hypothesis in the tree; whether any changed.
@@ -72,8 +75,9 @@ class OpenScores {
   struct Place {
     float total, error;
     int32_t request;
-    bool closer, marked;
-    double moved;  // estimate - what was taken instead is put on
+    bool retaken;  // no longer the first estimate: the next is exact
+    bool marked;
+    double moved;  // what is put on log probabilities: the estimate - what was taken instead
   };
 
   static constexpr int32_t kChunk = 64;  // places that are made at a time, which stay where they are
@@ -105,6 +109,7 @@ class OpenScores {
   Estimates estimates_{};
   // Scratch:
   std::vector<float> asked_, taken_, taken_error_;
+  std::vector<std::pair<int32_t, int32_t>> corrected_;  // nodes, and their places
   std::vector<int32_t> request_, node_, some_;
 };
 

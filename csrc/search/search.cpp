@@ -132,7 +132,7 @@ void Search::settle_required(const RowView& rows, int64_t k) {
     }
   }
   if (!open_.marked()) return;
-  work_.settled += open_.settle(*forward_, true);
+  work_.settled += open_.settle(*forward_, OpenScores::By::kExact);
   for (int64_t row = 0; row < rows.rows; ++row) open_.correct(row, k, log_prob_.data() + row * k);
   open_.done();
 }

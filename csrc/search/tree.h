@@ -36,10 +36,12 @@ class TokenTree {
 
   int32_t parent(int32_t node) const { return nodes_[static_cast<size_t>(node)].parent; }
   int32_t open(int32_t node) const { return nodes_[static_cast<size_t>(node)].open; }
-  // An exact log probability instead of one that rests on an estimate.
+  // A log probability that was taken again; it counts as exact until `reopen`.
   void settle(int32_t node, float log_prob) {
     nodes_[static_cast<size_t>(node)].log_prob = log_prob, nodes_[static_cast<size_t>(node)].open = kSettled;
   }
+  // Rests on a closer estimate, at the place `open`.
+  void reopen(int32_t node, int32_t open) { nodes_[static_cast<size_t>(node)].open = open; }
   float log_prob(int32_t node) const { return nodes_[static_cast<size_t>(node)].log_prob; }
   // How many tokens a hypothesis has.
   int32_t length(int32_t node) const { return node == kRoot ? 0 : nodes_[static_cast<size_t>(node)].length; }

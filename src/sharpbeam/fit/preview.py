@@ -46,7 +46,7 @@ MOMENT = 65_536  # rows that the second moment of the matrix is taken of
 AT_ONCE = 8192  # rows that are encoded together
 MOST_SCALE = 4.0
 CALIBRATED = 512  # hidden vectors for the normalizer
-DEPTH, DEEPER = 2.0, 4.0  # of a normalizer's exact tokens, and how much deeper those of a closer one are
+DEPTH = 2.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
@@ -273,8 +273,8 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) ->
     of 5. By the thread's processor time.
     """
     layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
-    row, closer = np.ascontiguousarray(samples[:1]), replace(preview.normalizer, depth=DEPTH + DEEPER)
-    sums = SETTLED * median(_nanoseconds(layer.totals, row, closer) for _ in range(5))
+    row = np.ascontiguousarray(samples[:1])
+    sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, row) for _ in range(5))
 
     def gain(width: int, normalize: bool = True, extra: float = 0.0) -> float:
         return geometric_mean(_step_gain(layer, scan, samples, width, n, normalize, extra) for n in REQUESTS)
@@ -294,7 +294,7 @@ def _step_gain(
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
     Medians of interleaved calls. Without `normalize` both find tokens only. `extra` nanoseconds a row are added to the
-    time of `layer`: for the exact sums that a search asks for.
+    time of `layer`: for the closer sums that a search asks for.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)

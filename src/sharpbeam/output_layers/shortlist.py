@@ -43,8 +43,8 @@ class ShortlistTest:
     """The fallback test of a shortlist: what tokens outside a row's set may reach (csrc/output/shortlist_outside.h).
 
     A network of M units predicts the log of the mass outside, and the log of how far off that usually is. A row passes
-    at a cutoff, a logit, if that is `threshold` deviations above the prediction; its normalizer stands if the mass
-    outside is at most `most_share` of all.
+    if the least logit that the search can use is `threshold` deviations above the prediction (fit/fallback_test.py);
+    its normalizer stands if the mass outside is at most `most_share` of all.
     """
 
     inner: Floats  # [M, D]

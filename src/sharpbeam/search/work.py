@@ -14,7 +14,7 @@ class Work:
     request_steps: int = 0  # the steps of each request, summed: independent of the schedule
     model_rows: int = 0  # with cube pruning: rows that the model was run for
     sub_cubes: int = 0  # with cube pruning: rows that the output layer gave candidates for
-    settled: int = 0  # rows whose normalizer was estimated, and then taken exactly
+    settled: int = 0  # estimated normalizers that were taken again, closer or exactly
     requests: int = 0  # that are done
     saved_steps: int = 0  # request_steps that stopping with live rows spared; each would have gone on to max_length
     python_steps: int = field(default=0, compare=False)  # steps whose model or output layer ran in Python

@@ -92,9 +92,13 @@ def test_the_normalizer_is_near_and_its_error_is_stated(layer):
     rows = hidden(10, 400)
     total, share = layer.totals(rows, PREVIEW.normalizer)
     best = EXACT.unnormalized().topk(rows, 1).log_prob[:, 0]
-    error = np.abs(total - (best - EXACT.topk(rows, 1).log_prob[:, 0]))
+    true = best - EXACT.topk(rows, 1).log_prob[:, 0]
+    error = np.abs(total - true)
     assert np.sqrt(np.mean(error**2)) < 0.02
     assert np.mean(error <= PREVIEW.normalizer.spread * np.sqrt(share) + 1e-5) > 0.97
+    closer, stated = layer.native.closer_normalizers(rows)
+    assert np.mean(np.abs(closer - true) <= stated + 1e-5) > 0.97
+    assert stated.mean() < 0.5 * np.mean(PREVIEW.normalizer.spread * np.sqrt(share))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-8, 3, 100, 1e5, 1e8])
