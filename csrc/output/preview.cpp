@@ -24,7 +24,6 @@ constexpr float kLeastDeviation = 16.0f;  // the least one is their root mean sq
 constexpr float kMostEntries = 251.0f;    // of a group: eight entries may be rounded up by half
 constexpr double kUsual = 4.0;            // times the size of a fitted vector: a row whose sums are estimated
 constexpr double kLarge = 1e12;           // more than the size of hidden vectors that have a preview
-constexpr float kMostTotal = std::numeric_limits<float>::max();
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -39,10 +38,9 @@ void refuse(const std::string& what) { throw std::invalid_argument(what + "; fit
 
 // Throws std::invalid_argument where the view is not as its comments say.
 void check(const PreviewView& view, int64_t dim) {
-  if (view.codes < 1 || view.codes > std::min(kMaxCodes, dim)) {
-    refuse("codes is " + std::to_string(view.codes) + "; it must be from 1 to " +
-           std::to_string(std::min(kMaxCodes, dim)));
-  }
+  const int64_t most = std::min(kMaxCodes, dim);
+  if (view.codes < 1 || view.codes > most)
+    refuse("codes is " + std::to_string(view.codes) + "; it must be from 1 to " + std::to_string(most));
   if (*std::min_element(view.lengths, view.lengths + view.codes) < 1 ||
       std::accumulate(view.lengths, view.lengths + view.codes, int64_t{0}) != dim) {
     refuse("lengths must be at least 1, and " + std::to_string(dim) + " altogether");
@@ -285,7 +283,7 @@ double PreviewLayer::estimate(Row& row, const PreviewNormalizer& normalizer) con
   const double shift = row.shift - known, closed = table.log_sum_exp(tops, panels_);
   const double others = normalizer.near * summed * std::exp(peak + shift) + normalizer.far * std::exp(closed + shift);
   row.total = static_cast<float>(known + std::log1p(others));
-  if (!(row.total >= row.best && row.total <= kMostTotal)) return take_exact();  // a preview is too far off
+  if (!(row.total >= row.best && std::isfinite(row.total))) return take_exact();  // a preview is too far off
   const double share = others / (1.0 + others);
   row.error = above(normalizer.spread * std::sqrt(share));
   return share;
@@ -348,22 +346,30 @@ void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float*
       if (row[r].sound) seed(row[r], seeds);
       if (normalize) estimate(row[r], normalizer_);
     });
+    if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
     for (int64_t r = 0; r < count; ++r) {
       if (totals != nullptr) totals[first + r] = row[r].total;
       rows.note(first + r, row[r].total, row[r].error);
-    }
-    if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
-    for (int64_t r = 0; rows.floor != nullptr && r < count; ++r) {
-      row[r].floor = std::max(row[r].floor, static_cast<double>(rows.floor[first + r]));
+      if (rows.floor != nullptr) row[r].floor = std::max(row[r].floor, static_cast<double>(rows.floor[first + r]));
     }
     parallel_for(
         count, [&](int64_t r) { rank_row(row[r], k, normalize, log_prob + (first + r) * k, token + (first + r) * k); });
     for (int64_t r = 0; r < count; ++r) {
-      ++counts.rows;
-      counts.exact += row[r].exact;
-      counts.skipped += row[r].skipped;
-      counts.whole += row[r].exact >= vocab();
+      ++counts.rows, counts.exact += row[r].exact;
+      counts.skipped += row[r].skipped, counts.whole += row[r].exact >= vocab();
     }
+  });
+}
+
+template <typename Visit>
+void PreviewLayer::for_each_estimate(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer,
+                                     Visit visit) const {
+  for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
+    parallel_for(count, [&](int64_t r) {
+      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
+      const double share = estimate(row[r], normalizer);
+      visit(first + r, row[r], share);
+    });
   });
 }
 
@@ -371,36 +377,23 @@ void PreviewLayer::score(const LayerRows& rows, const int32_t* token, bool norma
   check_tokens(token, rows.rows, vocab());
   matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
   if (!normalize) return;
-  for_each_block_of_rows(rows.hidden, rows.rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
-    for (int64_t r = 0; r < count; ++r) {
-      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
-      estimate(row[r], normalizer_);
-      log_prob[first + r] = std::min(log_prob[first + r] - row[r].total, 0.0f);
-      rows.note(first + r, row[r].total, row[r].error);
-    }
+  for_each_estimate(rows.hidden, rows.rows, normalizer_, [&](int64_t r, const Row& row, double) {
+    log_prob[r] = std::min(log_prob[r] - row.total, 0.0f);
+    rows.note(r, row.total, row.error);
   });
 }
 
 void PreviewLayer::closer_totals(const LayerRows& rows) const {
   PreviewNormalizer closer = normalizer_;
   closer.depth += kDeeper, closer.spread *= kCloserSpread;
-  for_each_block_of_rows(rows.hidden, rows.rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
-    parallel_for(count, [&](int64_t r) {
-      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
-      estimate(row[r], closer);
-    });
-    for (int64_t r = 0; r < count; ++r) rows.note(first + r, row[r].total, row[r].error);
-  });
+  for_each_estimate(rows.hidden, rows.rows, closer,
+                    [&](int64_t r, const Row& row, double) { rows.note(r, row.total, row.error); });
 }
 
 void PreviewLayer::totals(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer, float* total,
                           float* share) const {
-  for_each_block_of_rows(hidden, rows, nullptr, [&](int64_t first, int64_t count, Row* row) {
-    for (int64_t r = 0; r < count; ++r) {
-      if (row[r].sound) seed(row[r], std::min(kSeeds, panels_));
-      share[first + r] = static_cast<float>(estimate(row[r], normalizer));
-      total[first + r] = row[r].total;
-    }
+  for_each_estimate(hidden, rows, normalizer, [&](int64_t r, const Row& row, double of_others) {
+    total[r] = row.total, share[r] = static_cast<float>(of_others);
   });
 }
 

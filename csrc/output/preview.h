@@ -103,6 +103,9 @@ class PreviewLayer final : public NormalizingLayer {
   // Calls visit(first row, rows, their Rows) for blocks that fit the cache.
   template <typename Visit>
   void for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request, Visit visit) const;
+  // Calls visit(row, its Row, the share of its normalizer that is not exact), on several threads.
+  template <typename Visit>
+  void for_each_estimate(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer, Visit visit) const;
   void set_codes(const PreviewView& view);
   void set_deviations(const PreviewView& view);
   // The tables [codes of all groups, kCodeWords] of coordinates g [dim], and what the row takes them by.
