@@ -96,7 +96,7 @@ class PreviewLayer final : public NormalizingLayer {
   static constexpr float kClosed = 8.0f;  // nats
   // Closer normalizers take exact logits this much deeper, and state this share of the spread: docs/lab/previews.md.
   static constexpr float kDeeper = 4.0f;
-  static constexpr double kCloserSpread = 1.0 / 3.0;
+  static constexpr double kCloserSpread = 0.5;
 
  private:
   struct Row;
