@@ -40,7 +40,12 @@ def word_attention(source: str, target: str, translation: Translation) -> WordAt
     if translation.attention and translation.tokens and translation.source_tokens:
         pieces = np.array(translation.attention[: len(translation.tokens)])[:, :-1]
         own = _membership(translation.tokens, target, right)
-        weights = own.T @ pieces @ _membership(translation.source_tokens, source, left)
+        theirs = _membership(translation.source_tokens, source, left)
+        weights = own.T @ pieces @ theirs
+        for row, column in np.argwhere(pieces > 0.99).tolist():
+            ours, others = own[row].nonzero()[0], theirs[column].nonzero()[0]
+            if translation.tokens[row] == translation.source_tokens[column] and len(ours) == len(others) > 1:
+                weights[ours] = np.eye(len(left))[others]  # the words of a span that was kept
     total = weights.sum(1, keepdims=True)
     near = _diagonal(len(right), len(left))
     weights = np.where(total > 1e-9, weights / np.maximum(total, 1e-9), near) + 1e-3 * near
