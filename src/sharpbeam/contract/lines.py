@@ -16,7 +16,7 @@ from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, find_spans, message_arms
 
-MOST_LETTERS = 1000  # of a sentence; a longer one is cut at a comma or a space
+MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # A bullet or a number before a sentence, or a letter in brackets.

@@ -31,8 +31,8 @@ _EMOJI = (
     "(?:[\U0001f1e6-\U0001f1ff]{2}|[0-9#*]\ufe0f?\u20e3|[\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]"
     "[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f300-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?){0,8}){1,20}"
 )
-_HARD = (  # bounded, so that no text takes long
-    r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`]{1,1000}(?P=ticks)(?!`))",
+_HARD = (  # bounded, so that no text takes long; a tick next to a space is a stray one, and begins no code
+    r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)(?:(?<=``)|(?=\S))[^`]{1,1000}(?:(?<=\S)|(?=``))(?P=ticks)(?!`))",
     rf"(?P<icu>{_PLURAL})",
     r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
     r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",

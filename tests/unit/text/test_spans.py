@@ -27,6 +27,8 @@ def texts(text: str) -> list[str]:
         ("Run `pip install x` or pip install numpy now.", "`pip install x`|pip install numpy"),
         ("So pip install https://ab8.org/x?y=47#z pkg2==24 now", "pip install https://ab8.org/x?y=47#z pkg2==24"),
         ("Two ``ticks without others, then `f(4, 12)` is code", "`f(4, 12)`"),
+        ("A ` stray one, then `f(4, 12)` is code", "`f(4, 12)`"),
+        ("A `stray one, then `f(4, 12)` is code", "`f(4, 12)`"),
         ("Then git commit -m or ls -la.", "git commit -m|ls -la"),
         ("Version v1.2 and 1.2.3-rc1, part ABC-1234-X.", "v1.2|1.2.3-rc1|ABC-1234-X"),
         ("On 2020-01-02 at 2020-01-02T10:00:00Z.", "2020-01-02|2020-01-02T10:00:00Z"),
