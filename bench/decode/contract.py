@@ -110,7 +110,7 @@ def random_lines(translator: Translator, texts: list[str]) -> dict[str, Any]:
         whole = not span or answer.text.count(span) == line.count(span)
         lost += not whole
         unflagged += not whole and "span" not in answer.flags
-        broken += len(answer.text.splitlines()) != len(line.splitlines())
+        broken += len(f"{answer.text}.".splitlines()) != len(f"{line}.".splitlines())
     return {"lines": RANDOM, "spans": sum(map(bool, spans)), "lost": lost, "unflagged": unflagged, "broken": broken}
 
 
