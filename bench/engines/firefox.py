@@ -50,7 +50,7 @@ def files(pair: str) -> Path:
 
 def model(pair: str, text: Sequence[Path] = ()) -> Path:
     """The model converted by us with a preview fitted to `text`: made once for each kernel table, and timed with it."""
-    folder = PLACE / f"{pair}-{_core.table_name()}"
+    folder = PLACE / _core.table_name() / pair
     if not (folder / "config.json").is_file():
         convert_model(str(files(pair)), folder)
     if not (folder / "preview.json").is_file():
