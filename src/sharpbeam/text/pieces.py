@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -19,7 +19,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, read_any_json
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.piece_table import PieceTable
-from sharpbeam.text.sentencepiece import open_processor
+from sharpbeam.text.sentencepiece import open_processor, plain_signs
 
 FORMAT_VERSION = 1
 _SPECIAL = ("unk_id", "bos_id", "eos_id", "pad_id")
@@ -44,6 +44,8 @@ class PieceVocabulary:
         # Text cannot name a special word: a "</s>" in a text is pieces, or unknown.
         self._pieces = PieceTable(pieces, self._hidden)
         self._tags = {piece: i for i, piece in enumerate(pieces) if i in self._silent and tag_code(piece)}
+        self._written: Callable[[str], str] = str  # until it is known what the pieces lack
+        self._written = plain_signs(lambda sign: spm is not None and self.special_ids["unk_id"] in self.encode(sign))
 
     @property
     def serialized(self) -> bytes:
@@ -67,7 +69,7 @@ class PieceVocabulary:
         if self._tags and (tag := _TAG.match(text)) and tag[0] in self._tags:
             ids, text = [self._tags[tag[0]]], text[tag.end() :]
         spm = self._processor
-        cut = call_native(spm.EncodeAsPieces, text.replace("\0", " ")) if spm else text.split()
+        cut = call_native(spm.EncodeAsPieces, self._written(text)) if spm else text.split()
         return ids + self._pieces.find_all(cut, self.special_ids["unk_id"])
 
     def decode(self, ids: Sequence[int]) -> str:

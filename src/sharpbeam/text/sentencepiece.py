@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -14,6 +14,8 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import read_whole
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
+PLAIN = {**dict.fromkeys("\u2018\u2019\u201a", "'"), **dict.fromkeys("\u201c\u201d\u201e\xab\xbb", '"')}
+PLAIN |= dict.fromkeys("\u2011\u2013\u2014\u2212", "-")
 
 
 class SentencePieceVocabulary:
@@ -23,6 +25,7 @@ class SentencePieceVocabulary:
         self.serialized = read_whole(path, ModelError)
         """The bytes of the file."""
         self._processor = open_processor(self.serialized, str(path))
+        self._written = plain_signs(lambda sign: self._processor.unk_id() in self._processor.EncodeAsIds(sign))
 
     def __len__(self) -> int:
         return int(self._processor.GetPieceSize())
@@ -34,8 +37,8 @@ class SentencePieceVocabulary:
         return {name: token for name, token in ids.items() if token >= 0}
 
     def encode(self, text: str) -> list[int]:
-        """Text -> ids, no bos or eos. NUL is read as a space, since SentencePiece ends the text there."""
-        return list(call_native(self._processor.EncodeAsIds, text.replace("\0", " ")))
+        """Text -> ids, no bos or eos, of what `plain_signs` makes of it."""
+        return list(call_native(self._processor.EncodeAsIds, self._written(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids -> text; bos, eos and pad are silent."""
@@ -52,6 +55,12 @@ class SentencePieceVocabulary:
     def token(self, piece: str) -> int:
         """The id of one piece, that of unk if there is none."""
         return int(call_native(self._processor.PieceToId, piece))
+
+
+def plain_signs(lacks: Callable[[str], bool]) -> Callable[[str], str]:
+    """A text with plain quotes and dashes for those that a vocabulary `lacks`; and without NUL, which would end it."""
+    signs = {ord(sign): plain for sign, plain in PLAIN.items() if lacks(sign)}
+    return lambda text: (text.translate(signs) if signs and not text.isascii() else text).replace("\0", " ")
 
 
 def open_processor(data: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

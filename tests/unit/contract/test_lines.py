@@ -231,6 +231,10 @@ def test_names_are_told_by_what_the_model_answers() -> None:
     assert "The old Haram sleeps here" in sources
 
 
+def test_cells_between_tabs_are_translated_one_by_one() -> None:
+    assert line("One two\tthree\t\t4") == "Onex twox\tthreex\t\t4"
+
+
 def test_a_lost_number_is_put_back() -> None:
     def decode(source: str) -> Translation:
         return answer(source, foreign(source.replace("34", "dozens of")))

@@ -40,10 +40,15 @@ def test_a_fault_is_flagged(text: str, flag: Flag) -> None:
         ("Yes.", "Si."),
         ("We will go to the city tomorrow.", "我们明天去城里。"),
         ("United States", "EUA"),
+        ("It cost $20,000 then.", "Custou 20 mil na altura."),
     ],
 )
 def test_a_sound_translation_has_no_flag(source: str, answer: str) -> None:
     assert text_flags(source, answer, find_spans(source)) == ()
+
+
+def test_the_first_digits_of_another_number_are_no_short_form() -> None:
+    assert "number" in text_flags("He paid $1,000,000 then.", "Ele pagou US $ 1.000 na altura.", [])
 
 
 def test_capitals_are_compared_as_other_letters() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.pieces import PieceVocabulary
-from sharpbeam.text.sentencepiece import SentencePieceVocabulary
+from sharpbeam.text.sentencepiece import SentencePieceVocabulary, plain_signs
 from sharpbeam.text.vocabulary import read_vocabularies
 from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 
@@ -31,6 +31,14 @@ def test_known_words_make_the_round_trip(words: list[str]) -> None:
 def test_an_unknown_word_is_unk() -> None:
     assert WORDS.encode("the blue house") == [4, 0, 6]
     assert WORDS.decode([4, 0, 6]) == "the <unk> house"
+
+
+def test_quotes_and_dashes_without_a_piece_are_read_as_plain_ones() -> None:
+    def lacks(sign: str) -> bool:
+        return sign in "\u201c\u2019\u2014"
+
+    assert plain_signs(lacks)("\u201cIt\u2019s\u201d \u2014 \u2013\0") == "\"It's\u201d - \u2013 "
+    assert plain_signs(lambda sign: False)("\u201cIt\u2019s\u201d") == "\u201cIt\u2019s\u201d"
 
 
 def test_text_cannot_name_a_special_word() -> None:

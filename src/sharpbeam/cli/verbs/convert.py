@@ -38,7 +38,6 @@ def convert(
     * `sharpbeam convert Helsinki-NLP/opus-mt-de-en opus-de-en`
     * `sharpbeam convert firefox/enpt en-pt`
     * `sharpbeam convert opus-ct2 opus-de-en --source-spm source.spm --target-spm target.spm`
-    * `echo "Guten Morgen." | sharpbeam translate opus-de-en`
     """
     check_readable([text] if text else [])
     from sharpbeam.cli.fit_progress import shown_progress

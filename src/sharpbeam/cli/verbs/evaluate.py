@@ -40,7 +40,6 @@ def evaluate(
 
     Examples:
 
-    * `sharpbeam evaluate de-en --source test.de --reference test.en`
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --source-column 1 --target-column 0`
     * `sharpbeam evaluate de-en --tsv test.tsv.gz --beam-size 1 --beam-size 5 --json`
     """

@@ -42,7 +42,6 @@ def preview(
 
     * `sharpbeam fit preview en-pt`
     * `sharpbeam fit preview en-pt --text news.en.gz`
-    * `sharpbeam translate en-pt book.txt --output-layer preview`
     """
     _run("preview", model, text=text, vectors=vectors, machine=machine)
 
@@ -77,7 +76,6 @@ def screen(
     * `sharpbeam fit screen runs/de-en/best --text news.de.gz`
     * `sharpbeam fit screen runs/de-en/best --text news.de --method l2s --clusters 100 --budget 300`
     * `sharpbeam fit screen runs/de-fr-es-en/best --text de-en=news.de --text fr-en=news.fr`
-    * `sharpbeam translate runs/de-en/best book.txt --output-layer screen --stats`
     """
     _run("screen", model, text=text, per=per, work=work, keep_best=keep_best, options=screen, machine=machine)
 
@@ -108,7 +106,6 @@ def shortlist(
 
     * `sharpbeam fit shortlist runs/de-en/best --pairs train.tsv.gz --source-column 1 --target-column 0`
     * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
-    * `sharpbeam translate en-pt book.txt --output-layer shortlist`
     """
     files = {"pairs": pairs, "source_column": source_column, "target_column": target_column, "text": text}
     choices = {"fidelity": fidelity, "overwrite": overwrite, "options": shortlist}

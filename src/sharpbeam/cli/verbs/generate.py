@@ -39,7 +39,6 @@ def generate(
 
     * `sharpbeam generate runs/lm-ptb-small/best --prompt "the company said" --max-length 30`
     * `sharpbeam generate lm-ptb-small --sampling --top-p 0.9 --num-hypotheses 3 --prompt "the company said"`
-    * `sharpbeam generate runs/lm-ptb-small/best --beam-size 1 --format jsonl < prompts.txt`
     """
     from sharpbeam.api.generator import Generator
     from sharpbeam.jobs.chunks import chunked_answers

@@ -26,7 +26,6 @@ def info(
 
     Examples:
 
-    * `sharpbeam info`
     * `sharpbeam info de-en`
     * `sharpbeam info runs/de-en/best --json --verify`
     """

@@ -76,7 +76,6 @@ def get(names: list[str] = argument("Names, or archives of models pack.", "NAME.
     Examples:
 
     * `sharpbeam models get firefox:en-pt firefox:pt-en`
-    * `sharpbeam models get en-pt.tar`
     """
     from sharpbeam.hub.cache import get
 

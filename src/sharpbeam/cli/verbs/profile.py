@@ -46,7 +46,6 @@ def profile(
     Examples:
 
     * `sharpbeam profile de-en news.de --batch-tokens 1`
-    * `sharpbeam profile de-en news.de --output-layer scan --beam-size 6`
     * `sharpbeam profile de-en --json | jq .parts`
     """
     from sharpbeam.report.profile import profile

@@ -34,7 +34,6 @@ def train(
     Examples:
 
     * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/de-en`
-    * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/trial --max-steps 200`
     * `echo "Guten Morgen." | sharpbeam translate runs/de-en/best`
     """
     from sharpbeam.fit.new_model import measure_and_fit

@@ -48,12 +48,11 @@ def translate(
     Examples:
 
     * `echo "Guten Morgen." | sharpbeam translate de-en`
-    * `sharpbeam translate de-en book.txt.gz --output book.en --compute-type int8 --output-layer scan`
     * `sharpbeam translate de-en book.txt.gz --output book.en --resume`
     * `sharpbeam translate de-en page.html --output page.en.html`
     * `sharpbeam translate de-en table.csv --fields title,body --output table.en.csv`
     * `sharpbeam translate de-en corpus.jsonl.zst --field text --output corpus.en.jsonl.zst`
-    * `sharpbeam translate de-en --num-hypotheses 5 --format jsonl < questions.txt`
+    * `sharpbeam translate de-en --beam-size 5 --num-hypotheses 5 --format jsonl < questions.txt`
     * `echo "Wie geht es dir?" | sharpbeam translate m2m --source-language de --target-language fr`
     """
     from sharpbeam.cli.documents import document_of, run_document

@@ -30,7 +30,6 @@ def tune(
     Examples:
 
     * `sharpbeam tune en-pt --text news.en`
-    * `sharpbeam tune en-pt --text news.en.gz --beam-size 1 --dry-run`
     * `sharpbeam tune en-pt --undo`
     """
     from sharpbeam.report import tune as tuning
