@@ -74,7 +74,8 @@ def test_what_the_vocabulary_cannot_write_is_said(tiny_model: Path, caplog: pyte
 def test_a_text_requires_a_bounded_number_of_tokens(tiny_model: Path, caplog: pytest.LogCaptureFixture) -> None:
     form = "mike nodi " * 19
     with caplog.at_level(logging.WARNING, "sharpbeam"):
-        Translator(tiny_model, max_length=40).translate(["balo " * 200], glossary={"balo": form}, max_input_length=0)
+        translator = Translator(tiny_model, max_length=40)
+        translator.translate(["balo " * 200], raw=True, glossary={"balo": form}, max_input_length=0)
     (message,) = [record.getMessage() for record in caplog.records if "may require" in record.getMessage()]
     assert message.endswith("terms of the glossary are left out: a text may require 1000 tokens")
     assert 150 < int(message.split()[0]) < 200
