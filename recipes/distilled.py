@@ -13,13 +13,13 @@ another language, cut) go, and those whose lengths differ too much. The last 700
 from __future__ import annotations
 
 import argparse
-import gzip
 import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from sharpbeam.text.flags import text_flags
+from sharpbeam.text.lines import read_lines
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import find_spans
 
@@ -30,8 +30,7 @@ HELD_OUT, SEED = 700, 5
 
 def first_columns(path: Path) -> Iterator[str]:
     """The first column of each line."""
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
-        yield from (line.split("\t")[0].strip() for line in lines)
+    return (line.split("\t")[0].strip() for line in read_lines(path))
 
 
 def sentences(texts: list[Path], leave_out: list[Path], output: Path, language: str) -> None:
@@ -53,8 +52,7 @@ def sentences(texts: list[Path], leave_out: list[Path], output: Path, language: 
 def pairs(source: Path, answers: Path, target: str) -> None:
     """Write the sound pairs over the two files."""
     kept, dropped = list[tuple[str, str]](), Counter[str]()
-    sides = (path.read_text(encoding="utf-8").splitlines() for path in (source, answers))
-    for one, other in zip(*sides, strict=True):
+    for one, other in zip(read_lines(source), read_lines(answers), strict=True):
         flags = text_flags(one, other, find_spans(one), target)
         if flags or not RATIO[0] < len(other) / len(one) < RATIO[1]:
             dropped[flags[0] if flags else "ratio"] += 1
