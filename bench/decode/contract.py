@@ -31,6 +31,7 @@ from sharpbeam.report.quality import quality
 from sharpbeam.text.case import titled
 from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.lines import read_lines
+from sharpbeam.text.spelling import Spelling
 
 PARAGRAPH, PARAGRAPHS = 5, 1000  # sentences, at equal distances
 PLAIN = 10_000  # lines
@@ -126,7 +127,8 @@ def numbers(translator: Translator, texts: list[str]) -> dict[str, Any]:
 
 def plain_lines(translator: Translator, texts: list[str], rounds: int) -> dict[str, Any]:
     """Lines in which there is nothing to protect: those with the bytes of `raw`, and the ratio of times."""
-    chosen = list(islice(filter(is_plain, texts), PLAIN))
+    spelling = Spelling(lambda: translator.loaded.source)
+    chosen = list(islice((text for text in texts if is_plain(text, spelling)), PLAIN))
     runs = {
         "raw": lambda: [answer.text for answer in translator.translate(chosen, raw=True)],
         "contract": lambda: [answer.text for answer in translator.translate(chosen)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.contract.decoding import decode_lines
-from sharpbeam.contract.sentences import Contract, word_rarity
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
@@ -20,6 +21,7 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.spans import keep_pattern
+from sharpbeam.text.spelling import Spelling
 
 Results = Generator[tuple[int, Translation], None, None]
 
@@ -86,13 +88,13 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
-        settings, pattern = self._options(options, keywords), keep_pattern(keep) if keep else None
+        settings, pattern = self._options(options, keywords), keep_pattern(keep)
         if raw or target_prefix is not None or settings.search.return_alternatives:
             return self._decode(texts, settings, target_prefix, glossary)
         decode = partial(self._decode, glossary=Glossary.of(glossary))
-        return decode_lines(texts, decode, settings, partial(self._contract, settings), pattern)
+        return decode_lines(texts, decode, settings, self._contract(settings, pattern))
 
-    def _contract(self, options: DecodeOptions) -> Contract:
+    def _contract(self, options: DecodeOptions, pattern: re.Pattern[str] | None) -> Contract:
         tags, languages, search = self.loaded.language_tags, options.languages, options.search
         return Contract(
             language=languages.source_language or tags.source,
@@ -100,7 +102,8 @@ class Translator(TextDecoder[Translation]):
             attends=self._attends,
             attention=search.return_attention,
             penalty=search.length_penalty,
-            rarity=word_rarity(self.loaded.source),
+            pattern=pattern,
+            spelling=Spelling(lambda: self.loaded.source),
             again=not search.sampling,
         )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from sharpbeam.contract.lines import is_plain, line_steps, one_step
 from sharpbeam.contract.sentences import Contract
@@ -19,19 +17,17 @@ def decode_lines(
     texts: Sequence[str],
     decode: Decode,
     options: DecodeOptions,
-    open_contract: Callable[[], Contract],
-    pattern: re.Pattern[str] | None = None,
+    contract: Contract,
 ) -> Results:
     """Yield (index in `texts`, translation) as lines are done.
 
-    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands. The user
-    wants spans of `pattern` to be protected.
+    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands.
     """
     check_texts(texts, "text")
-    plain = [is_plain(text) and not (pattern and pattern.search(text)) for text in texts]
+    own = contract.pattern
+    plain = [is_plain(text, contract.spelling) and not (own and own.search(text)) for text in texts]
     if all(plain):
         return decode(texts, options)
-    contract = replace(open_contract(), pattern=pattern)
     pairs = zip(texts, plain, strict=True)
     lines = [one_step(text) if usual else line_steps(text, contract) for text, usual in pairs]
     waiting: dict[int, Sequence[Job]] = {}  # the jobs of lines in the next round

@@ -15,6 +15,7 @@ from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, find_spans, message_arms
+from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
@@ -31,17 +32,17 @@ _LOWER = re.compile(rf"(?<![\w'’])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-
 _MARKED = (*map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")), IN_WORDS)
 
 
-def is_plain(text: str) -> bool:
+def is_plain(text: str, spelling: Spelling) -> bool:
     """Whether a line is empty, or one sentence in which there is nothing to protect, as most lines are."""
     if len(text) > MOST_LETTERS or not text.strip():
         return not text.strip()
     usual = _PLAIN.fullmatch(text) is not None and _LOWER.search(text) is not None
-    return usual and not any(mark.search(text) for mark in _MARKED)
+    return usual and not any(mark.search(text) for mark in _MARKED) and (text.isascii() or not spelling.lacks(text))
 
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
-    spans = find_spans(text, contract.pattern)
+    spans = find_spans(text, contract.pattern, contract.spelling.lacks)
     ranges = list(sentence_ranges(text, spans, contract.language))
     spans = yield from together([_message_steps(span, contract) for span in spans])
     if len(ranges) == 1 and not spans:  # as plain lines, which are what `raw` makes of them
@@ -78,7 +79,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
     """
     hidden = covered(text, spans)
     ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
-    blank = blanked(text, spans)
+    blank = blanked(text, [span for span in spans if not span.foreign])
     for line in _LINE.finditer(hidden):
         at = line.start()
         if bullet := _BULLET.match(hidden, at, line.end()):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import log
 from typing import Any
 
 from sharpbeam.contract.names import named_steps
@@ -17,9 +16,8 @@ from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept
-from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.text.spelling import Spelling
 
-FEW = 100  # pieces that are about as frequent: signs, endings and the like come first
 AGAIN = {"beam_size": 5, "num_hypotheses": 5}
 
 
@@ -37,13 +35,7 @@ class Contract:
     plain: bool = False  # there is nothing to protect, as `is_plain` says
     messages: int = 3  # ICU messages inside of each other that are translated
     changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
-    rarity: Callable[[str], float] = len  # of a word of the source
-
-
-def word_rarity(vocabulary: Vocabulary) -> Callable[[str], float]:
-    """The rarity of a word: by Zipf's law, from the numbers of its pieces, which vocabularies have by frequency."""
-    unknown, count = vocabulary.special_ids.get("unk_id", -1), len(vocabulary)
-    return lambda word: sum(log(FEW + (count if token == unknown else token)) for token in vocabulary.encode(word))
+    spelling: Spelling = field(default_factory=Spelling)  # of the source
 
 
 def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
@@ -53,14 +45,14 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         best, cut = answer.hypotheses[0], answer.truncated
         return replace(answer, sentence_flags=answer_flags(text, best, (), cut, contract.target))
     hidden = blanked(text, spans)
-    case = case_of(text, hidden, contract.language, contract.rarity)
+    case = case_of(text, hidden, contract.language, contract.spelling.rarity)
     changes = dict(contract.changes)
     if case and case.name == "words" and contract.attends:
         changes["return_attention"] = True
     decode = partial(_number_steps, spans=spans, contract=contract)
     if case and case.name != "words":
         language = language_of(hidden, contract.language)
-        answer = yield from named_steps(case, language, contract.rarity, contract.attends, changes, decode)
+        answer = yield from named_steps(case, language, contract.spelling.rarity, contract.attends, changes, decode)
     else:
         answer = yield from decode(case.text if case else text, changes)
     answers = answer.hypotheses

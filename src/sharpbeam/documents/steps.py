@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Generic
 
@@ -26,6 +26,7 @@ from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary, lacking
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import covered, find_spans
+from sharpbeam.text.spelling import Spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +64,18 @@ def document_steps(
     confidence: bool = True,
     details: bool = False,
     target: str = "",
-    rarity: Callable[[str], float] = len,
+    spelling: Spelling | None = None,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
-    Without `confidence` that of sentences is 1; `details` give them their words. `rarity` is that of the spelling of a
-    word, for text in capitals.
+    Without `confidence` that of sentences is 1; `details` give them their words. `spelling` is that of the source.
     """
-    contract = Contract(language, target, attends, attention=True, rarity=rarity)
+    contract = Contract(language, target, attends, attention=True, spelling=spelling or Spelling())
     segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()
-    ranges = [_sentence_ranges(segment, options, language) for segment in segments]
+    ranges = [_sentence_ranges(segment, options, language, contract.spelling) for segment in segments]
     first = 0
     while first < len(ranges):
         last, count = first, 0
@@ -110,12 +110,14 @@ def document_steps(
     return DocumentTranslation(document.write(parts, (language, target)), tuple(sentences))
 
 
-def _sentence_ranges(segment: Segment, options: DocumentOptions, language: str) -> list[tuple[int, int]]:
+def _sentence_ranges(
+    segment: Segment, options: DocumentOptions, language: str, spelling: Spelling
+) -> list[tuple[int, int]]:
     """Ranges of the sentences of a segment; none ends inside of fixed text."""
     if not segment.text:
         return []
     ranges = [(0, len(segment.text.rstrip() if options.split_sentences else segment.text))]
-    if options.split_sentences and not is_plain(segment.text):
+    if options.split_sentences and not is_plain(segment.text, spelling):
         ranges = split_sentences(covered(segment.text, find_spans(segment.text)), language)  # none ends in a span
     merged: list[tuple[int, int]] = []
     fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
@@ -132,9 +134,10 @@ def _decode_steps(
     text: str, fixed: Collection[str], attended: bool, guarded: bool, contract: Contract
 ) -> Steps[Decoded]:
     """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
-    spans = find_spans(text, re.compile("|".join(map(re.escape, fixed))) if fixed else None)
+    stays = re.compile("|".join(map(re.escape, fixed))) if fixed else None
+    spans = find_spans(text, stays, contract.spelling.lacks)
     attends = contract.attends and (guarded or attended)
-    plain = not spans and is_plain(text)
+    plain = not spans and is_plain(text, contract.spelling)
     own = replace(contract, changes={"return_attention": True} if attends else {}, plain=plain)
     if guarded:
         return (yield from guarded_steps(text, spans, own))

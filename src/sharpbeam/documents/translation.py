@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sharpbeam.api.base import in_order
 from sharpbeam.api.translator import Translator
-from sharpbeam.contract.sentences import word_rarity
 from sharpbeam.contract.steps import Results, Steps, decode_jobs
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.documents.formats.registry import format_of, read_document
@@ -20,6 +19,7 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import read_whole
+from sharpbeam.text.spelling import Spelling
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,8 +61,8 @@ def translate_text(
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends = isinstance(translator.loaded.model.open(), Attending)
     terms = Glossary.of(glossary)
-    spelling: Any = {"target": target, "rarity": word_rarity(translator.loaded.source)}
-    steps = document_steps(document, how, language, attends, terms, **spelling)
+    spelling = Spelling(lambda: translator.loaded.source)
+    steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling)
     return run_steps(steps, translator, chosen, progress, terms)
 
 

@@ -14,7 +14,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -22,7 +22,6 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.contract.sentences import word_rarity
 from sharpbeam.contract.steps import Job, Steps
 from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import DocumentTranslation, TagOptions, document_steps, read_document, read_tagged
@@ -30,6 +29,7 @@ from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.server.refusals import places
 from sharpbeam.text.glossary import Glossary
+from sharpbeam.text.spelling import Spelling
 from sharpbeam.text.vocabulary import read_vocabularies
 
 MEMORY = 2**30  # bytes that a worker may have
@@ -59,7 +59,7 @@ class Task:
     source: str = ""
     target: str = ""
     attends: bool = True
-    folder: Path | None = None  # of the model, whose vocabulary tells the names in titles
+    folder: Path | None = None  # of the model, whose vocabulary tells names in titles, and words that it lacks
     glossary: Glossary | None = None
     details: bool = False  # whether the result has its sentences, with their words
     tags: TagOptions | None = None  # what a client says of elements, of html and xml
@@ -68,9 +68,6 @@ class Task:
     def cpu_seconds(self) -> float:
         """The processor time that it may take: all formats take linear time."""
         return CPU_SECONDS + CPU_SECONDS_PER_BYTE * len(self.content)
-
-    def _rarity(self, word: str) -> float:
-        return _rarity_in(self.folder)(word) if self.folder else len(word)
 
     def steps(self) -> Steps[DocumentTranslation[Any]]:
         """Read the document, ask for translations of its sentences, and return the result; raises SharpbeamError."""
@@ -81,15 +78,15 @@ class Task:
             document = read_document(self.content, self.format)
         if self.sample:
             return DocumentTranslation(" ".join(segment.text for segment in document.segments[:BEGIN]), ())
-        how = self.attends, self.glossary, self.details, self.details, self.target, self._rarity
+        how = self.attends, self.glossary, self.details, self.details, self.target, _spelling(self.folder)
         translation = yield from document_steps(document, self.options, self.source, *how)
         return translation if self.details else replace(translation, sentences=())
 
 
 @lru_cache(maxsize=4)
-def _rarity_in(folder: Path) -> Callable[[str], float]:
-    """That of a model's source vocabulary, which is read where a text first has a title or capitals."""
-    return word_rarity(read_vocabularies(folder)[0])
+def _spelling(folder: Path | None) -> Spelling:
+    """That of a model's source vocabulary."""
+    return Spelling((lambda: read_vocabularies(folder)[0]) if folder else None)
 
 
 def advance(steps: Generator[Sequence[Job], Answers, Any], answers: Answers | None) -> tuple[bool, Any]:

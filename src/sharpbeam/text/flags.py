@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from sharpbeam.text.languages import is_other_language
-from sharpbeam.text.spans import Span, blanked, kept
+from sharpbeam.text.spans import ALONE, Span, blanked, kept
 
 Flag = Literal["omission", "loop", "copy", "language", "garbage", "span", "number", "cut"]
 LEAST_COPIED = 4  # words of a sentence that may be a copy
@@ -25,7 +25,6 @@ LEAST_LENGTH = 0.45  # of an answer, as a share of its source
 SHORT = 20  # letters of a source that may have any answer
 _WIDE = "\u1100"  # from here on a letter says as much as some three Latin ones
 # One ideograph, kana or Thai letter; a run of other letters; a number; or one other character.
-ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 WORD = re.compile(rf"[{ALONE}]|[^\W\d_{ALONE}]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,]\d+)*|[^\w\s]|_")
 LONGEST_PERIOD = 12  # words of a loop
 _COPIES = re.compile(rf"(.{{1,{LONGEST_PERIOD}}}?)\1\1+", re.DOTALL)
@@ -38,7 +37,7 @@ _AFTERNOON = re.compile(r"(?::\d\d)?\s*[pP]\.?\s?[mM]\b")
 def text_flags(source: str, answer: str, spans: Sequence[Span], target: str = "") -> tuple[Flag, ...]:
     """The flags of an answer to a source with protected spans, into the language `target` if that is known."""
     own, other = source, answer
-    for span in spans:
+    for span in (span for span in spans if not span.foreign):  # which are a copy
         own, other = own.replace(span.text, " ", 1), other.replace(span.text, " ", 1)
     flags: list[Flag] = ["loop"] if is_loop(source, answer) else []
     if _is_copy(own, other):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sharpbeam.errors import InputError
-from sharpbeam.text.flags import ALONE
 from sharpbeam.text.lines import read_lines
+from sharpbeam.text.spans import ALONE
 from sharpbeam.text.termbase import read_termbase
 
 Terms = Mapping[str, str | Sequence[str]]

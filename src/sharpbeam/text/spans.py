@@ -2,15 +2,17 @@
 """Protected spans: what a translation must have as the source has it, byte for byte.
 
 URLs, addresses, handles, paths, code, placeholders of programs, versions, dates and the like. A `soft` span looks like
-words, and models often copy it by themselves: a part number, a file name, an identifier.
+words, and models often copy it by themselves: a part number, a file name, an identifier. A `foreign` one is of words
+with a letter or a sign that the vocabulary lacks, so that no model would see it.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sharpbeam.errors import OptionError
 
@@ -77,6 +79,11 @@ IN_WORDS = re.compile(rf"\(\)|\b(?:{_VERBOSE})\s(?:{_ACTION})\b")  # spans that 
 MOST_LETTERS = 4000  # of a message
 MOST_PATTERN = 1000  # letters of a user's pattern
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
+ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters
+_AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]?"  # a sign at a number, as of a currency
+# A number with the signs at it, a letter of a script without spaces, a word, or a sign.
+_PART = re.compile(rf"{_AT}\d+(?:[.,]\d+)*[^\W{ALONE}]*{_AT}|[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
+_NO_LOSS = {*"¿¡", "Cc", "Cf", "Mn", "Me"}  # signs and categories that may be left out
 _CLOSING = ".,;:!?…'\"’”»"
 _AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "«": "»", "„": "“", "'": "'", "‘": "’"}
 
@@ -89,10 +96,11 @@ class Span:
     end: int
     text: str
     soft: bool = False
+    foreign: bool = False
 
     def moved(self, by: int) -> Span:
         """The span in a text that begins `by` characters before this one."""
-        return Span(self.start + by, self.end + by, self.text, self.soft)
+        return replace(self, start=self.start + by, end=self.end + by)
 
 
 def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
@@ -109,15 +117,24 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
-def find_spans(text: str, pattern: re.Pattern[str] | None = None) -> list[Span]:
-    """The protected spans of `text`, in order; none overlaps another one. `pattern` is the user's own."""
+def find_spans(
+    text: str, pattern: re.Pattern[str] | None = None, lacks: Callable[[str], bool] | None = None
+) -> list[Span]:
+    """The protected spans of `text`, in order; none overlaps another one.
+
+    `pattern` is the user's own; `lacks` says whether the vocabulary cannot write a text.
+    """
     spans: list[Span] = []
     if pattern is not None:
         spans = [Span(*match.span(), match[0]) for match in pattern.finditer(text) if match[0].strip()]
     if _HINT.search(text):
         own = spans
         spans = sorted([*own, *(s for s in _own(text) if not overlaps(s, own))], key=lambda span: span.start)
-    return _merged(text, [_widened(text, span) for span in spans])
+    spans = [_widened(text, span) for span in spans]
+    if lacks and lacks(text):
+        others = (span for span in _foreign(text, lacks) if not overlaps(span, spans))
+        spans = sorted([*spans, *others], key=lambda span: span.start)
+    return _merged(text, spans)
 
 
 def overlaps(span: Span, others: Iterable[Span]) -> bool:
@@ -136,6 +153,16 @@ def _own(text: str) -> Iterator[Span]:
         if end > start:
             yield Span(start, end, text[start:end], bool(match["soft"] or match["name"]))
         at = max(end, start + 1)
+
+
+def _foreign(text: str, lacks: Callable[[str], bool]) -> list[Span]:
+    """Words and signs that the vocabulary lacks; those with one space between are one span."""
+    spans: list[Span] = []
+    for part in _PART.finditer(text):
+        if _NO_LOSS.isdisjoint((part[0], unicodedata.category(part[0][0]))) and lacks(part[0]):
+            start = spans.pop().start if spans and text[spans[-1].end : part.start()] == " " else part.start()
+            spans.append(Span(start, part.end(), text[start : part.end()], foreign=True))
+    return spans
 
 
 def _trimmed(text: str, start: int, end: int) -> int:
@@ -195,7 +222,8 @@ def _merged(text: str, spans: Sequence[Span]) -> list[Span]:
         if not merged or span.start > merged[-1].end:
             merged.append(span)
         elif span.end > (last := merged[-1]).end:
-            merged[-1] = Span(last.start, span.end, last.text + text[last.end : span.end], False)
+            both = last.text + text[last.end : span.end]
+            merged[-1] = Span(last.start, span.end, both, foreign=last.foreign and span.foreign)
     return merged
 
 

@@ -16,6 +16,8 @@ from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
 from sharpbeam.text.spans import find_spans, kept
+from sharpbeam.text.spelling import Spelling
+from sharpbeam.text.words import WordVocabulary
 
 
 def foreign(text: str) -> str:
@@ -171,7 +173,7 @@ def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> 
 
 @pytest.mark.parametrize("text", ["", " ", "One more.", "“Well,” he said; it's fine!", "Ele não foi daqui…"])
 def test_plain_lines(text: str) -> None:
-    assert is_plain(text)
+    assert is_plain(text, Spelling())
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_plain_lines(text: str) -> None:
     ],
 )
 def test_lines_to_look_at(text: str) -> None:
-    assert not is_plain(text)
+    assert not is_plain(text, Spelling())
 
 
 def test_random_lines_keep_the_contract() -> None:
@@ -201,7 +203,7 @@ def test_random_lines_keep_the_contract() -> None:
 
 def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
-    plain = [text for text in sentences if is_plain(text)]
+    plain = [text for text in sentences if is_plain(text, Spelling())]
     assert translator.translate(plain) == translator.translate(plain, raw=True)
 
 
@@ -291,7 +293,12 @@ def test_a_place_after_a_word_that_is_there_twice_is_before_it() -> None:
 
 
 def test_a_title_may_have_an_apostrophe_before_a_small_letter() -> None:
-    assert not is_plain("O'steen Said His Daughter Sings")
+    assert not is_plain("O'steen Said His Daughter Sings", Spelling())
+
+
+class EqualRarity(Spelling):
+    def rarity(self, word: str) -> float:
+        return 20.0
 
 
 def test_a_listed_name_in_a_title_keeps_its_capital() -> None:
@@ -303,7 +310,34 @@ def test_a_listed_name_in_a_title_keeps_its_capital() -> None:
 
     title = "The Old Men Visit Dallas and Hezbollah's Usa Tables"
     for language in ("en", "pt"):  # without a list nothing tells names from other words
-        run(line_steps(title, Contract(language, rarity=lambda word: 20.0)), decode)
+        run(line_steps(title, Contract(language, spelling=EqualRarity())), decode)
         named = "The old men visit Dallas and Hezbollah's USA tables" in texts
         assert named == (language == "en")
         texts.clear()
+
+
+class AsciiSpelling(Spelling):
+    def lacks(self, text: str) -> bool:
+        return not text.isascii()
+
+
+def test_words_that_the_vocabulary_lacks_are_kept() -> None:
+    def decode(source: str) -> Translation:
+        return translate(source.encode("ascii", "replace").decode())
+
+    contract = Contract("en", spelling=AsciiSpelling())
+    text = "We met Müller in Köln and paid £5 for it."
+    out = run(line_steps(text, contract), decode)
+    assert [word for word in out.text.split() if not word.isascii()] == ["Müller", "Köln", "£5"]
+    assert out.flags == ()
+    assert not is_plain("We met Müller there.", AsciiSpelling())
+    whole = run(line_steps("как дела сегодня вечером", contract), decode)
+    assert (whole.text, whole.flags) == ("как дела сегодня вечером", ("copy",))
+
+
+@pytest.mark.parametrize(("text", "lacks"), [("Łódź", True), ("50 m²", True), ("Das Äpfelchen", False)])
+def test_what_a_vocabulary_lacks(text: str, lacks: bool) -> None:
+    assert Spelling(lambda: Translator("de-en").loaded.source).lacks(text) == lacks
+    words = WordVocabulary.build(["Das Haus"], 6)
+    assert not Spelling(lambda: words).lacks(text)  # which has few words
+    assert not Spelling().lacks(text)

@@ -95,3 +95,25 @@ def test_patterns_of_a_user_are_one() -> None:
     pattern = keep_pattern(["Acme [A-Z]+", r"\d+ (?:kg|g)\b"])
     assert [span.text for span in find_spans("Acme XY has 3 kg or 5 g", pattern)] == ["Acme XY", "3 kg", "5 g"]
     assert keep_pattern([]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Müller lives in Köln.", ["Müller", "Köln"]),
+        ("It costs £5.50, not 3 kg.", ["£5.50"]),
+        ("It costs (5€) or 10 €.", ["5€", "€"]),
+        ("I met Müller Köln-Süd\u2019s “Über”", ["Müller Köln", "Süd", "Über"]),
+        ("Ask müller@x.de: ü", ["müller@x.de", "ü"]),
+        ("这是£书", ["£"]),
+        ("\u00adü\u0301\u200b ¿Qué?", ["ü"]),
+    ],
+)
+def test_words_that_a_vocabulary_lacks_are_spans(text: str, expected: list[str]) -> None:
+    def lacks(part: str) -> bool:
+        return any(sign in part for sign in "üÜö£€¿\u00ad\u200b\u0301")
+
+    spans = find_spans(text, None, lacks)
+    assert [span.text for span in spans] == expected
+    assert all(span.foreign == ("@" not in span.text) for span in spans)
+    assert find_spans("A plain line.", None, lacks) == []

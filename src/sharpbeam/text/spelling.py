@@ -1,0 +1,41 @@
+"""What a vocabulary makes of words: how rare they are, and whether it can write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import log
+
+from sharpbeam.text.vocabulary import Vocabulary
+
+FEW = 100  # pieces that are about as frequent: signs, endings and the like come first
+PROBE = "X1 471"  # what a vocabulary of pieces can write, and a list of words cannot
+RAISED = frozenset("¹²³⁰⁴⁵⁶⁷⁸⁹™")  # normalized to what is something else
+
+
+class Spelling:
+    """The spelling of a vocabulary that is read at the first word; without one, words are as rare as they are long."""
+
+    def __init__(self, read: Callable[[], Vocabulary] | None = None) -> None:
+        self._read = read
+
+    @cached_property
+    def _known(self) -> tuple[Vocabulary, int] | None:
+        """The vocabulary, and its id of what it lacks."""
+        vocabulary = self._read() if self._read else None
+        return (vocabulary, vocabulary.special_ids.get("unk_id", -1)) if vocabulary else None
+
+    def rarity(self, word: str) -> float:
+        """The rarity of a word: by Zipf's law, from the numbers of its pieces, which vocabularies have by frequency."""
+        if self._known is None:
+            return len(word)
+        vocabulary, unknown = self._known
+        return sum(log(FEW + (len(vocabulary) if id == unknown else id)) for id in vocabulary.encode(word))
+
+    def lacks(self, text: str) -> bool:
+        """Whether a letter or sign of a text has no piece; a list of words lacks many a word, which says nothing."""
+        if self._known is None:
+            return False
+        vocabulary, unknown = self._known
+        lacking = not RAISED.isdisjoint(text) or unknown in vocabulary.encode(text)
+        return lacking and unknown not in vocabulary.encode(PROBE)
