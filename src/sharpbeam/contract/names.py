@@ -2,7 +2,7 @@
 
 A word is the likelier a name the rarer it is in lower case, if its translation is a copy of it, and if that has a
 capital letter where all words of the source have; and the more often a list of the language has it as a name. The
-weights are logistic regressions on titles of newstest2012.
+weights are logistic regressions on titles of newstest2012. Nouns of German have capitals by their spelling alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sharpbeam.contract.answers import Change, changed_text
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Translation
-from sharpbeam.text.case import LONG_WORD, RARER, WORD, Case, abbreviation, capitalized, known_names, lower
+from sharpbeam.text.case import LONG_WORD, NOUNS, RARER, WORD, Case, abbreviation, capitalized, known_names, lower
 
 KNOWN = 12.0  # rarity of words that are about one piece: of others it says less, and a copy more
 CAPITAL = 2.1
@@ -49,12 +49,13 @@ def named_steps(
         usual, name, large = map(rarity, (word, names[index], short := abbreviation(word, language, rarity)))
         odd = _odds(usual, name, same, capital, len(word) < LONG_WORD)
         spelling, often = known.get(word.removesuffix("'s").removesuffix("\u2019s"), ("", 0))
-        odds.append(LISTED * odd + often - 0.4 if known else odd)
+        odds.append(usual - name if language in NOUNS else LISTED * odd + often - 0.4 if known else odd)
         names[index] = short if spelling.isupper() else names[index]
         if (same or capital == 1) and usual != name and large < min(usual, name) + RARER:  # an abbreviation
             words[index] = names[index] = short
     near = [0.0, *(1 / (1 + exp(-odd)) for odd in odds), 0.0]  # how likely neighbors are names
-    odds = [odd + sum(near[at : at + 3 : 2]) - 0.4 for at, odd in enumerate(odds)]
+    if language not in NOUNS:
+        odds = [odd + sum(near[at : at + 3 : 2]) - 0.4 for at, odd in enumerate(odds)]
     texts = [written([pair[odd > least] for *pair, odd in zip(words, names, odds, strict=True)]) for least in LIKELY]
     distinct = list(dict.fromkeys(texts))
     scores = {**changes, "return_scores": True} if len(distinct) > 1 else changes

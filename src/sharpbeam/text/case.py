@@ -28,7 +28,7 @@ LEAST_CAPITALS = 5  # letters of a sentence in capitals, which otherwise is an a
 LEAST_WORD = 3  # letters of the words of a title that are counted
 LONG_WORD = 4  # letters of words that have a capital letter in any title, but for those in SMALL_WORDS
 RARER = 1.25  # by so much rarity a word in lower case is a name (docs/lab/text.md)
-_NOUNS = ("de", "lb")  # languages whose nouns have capital letters
+NOUNS = ("de", "lb")  # languages whose nouns have capital letters
 SMALL_WORDS = {  # that many titles have in lower case
     "en": "a an and as at but by for from in into nor of off on onto or over per than the to upon via vs with",
     "pt": "a ao aos as até com como da das de do dos e em entre mas na nas no nos nem o os ou para pela pelas pelo "
@@ -125,7 +125,8 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
         usual = capitalized(usual, language) if word is words[0] else usual
         if len(usual) == len(word[0]):
             spelled = spelled[: word.start()] + usual + spelled[word.end() :]
-    if spelled == text or (name == "title" and lowered < LEAST_LOWERED + 2 * (language in _NOUNS)):
+    least = LEAST_LOWERED + 2 * (language in NOUNS and bool(others))  # "Das ist ein Haus" has only small words
+    if spelled == text or (name == "title" and lowered < least):
         return None
     large = small and all(word[0][0].isupper() for word in small)
     chosen = [word for word in chosen if name == "words" or (word is not words[0] and word.start() not in little)]

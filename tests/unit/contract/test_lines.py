@@ -316,6 +316,22 @@ def test_a_listed_name_in_a_title_keeps_its_capital() -> None:
         texts.clear()
 
 
+class NounSpelling(Spelling):
+    def rarity(self, word: str) -> float:
+        return 20.0 - 4.0 * (word in ("Haus", "steht", "heute", "leer"))
+
+
+def test_german_nouns_in_a_title_are_told_by_their_spelling() -> None:
+    texts: list[str] = []
+
+    def decode(source: str) -> Translation:
+        texts.append(source)
+        return translate(source)
+
+    run(line_steps("Mein Haus Steht Heute Leer", Contract("de", spelling=NounSpelling())), decode)
+    assert "Mein Haus steht heute leer" in texts
+
+
 class AsciiSpelling(Spelling):
     def lacks(self, text: str) -> bool:
         return not text.isascii()

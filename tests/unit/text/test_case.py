@@ -81,7 +81,10 @@ def test_a_list_says_how_often_a_word_is_a_name() -> None:
 
 
 def test_german_nouns_are_no_title() -> None:
-    assert spelled("Guten Morgen, Herr Maier", "de") is None
+    assert spelled("Liebe ist wie Luft zum Atmen", "de") is None
+    assert spelled("Guten Morgen, Tom Merkel", "de") is None
+    assert spelled("Das Haus Steht in Berlin", "de") is None  # two of which may be nouns
+    assert spelled("Das Haus Steht Jetzt In Berlin", "de") == ("title", "Das haus steht jetzt in Berlin")
 
 
 def test_letters_of_languages() -> None:
