@@ -15,7 +15,7 @@ from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, OptionError
 from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
@@ -89,6 +89,8 @@ class Translator(TextDecoder[Translation]):
         the first result.
         """
         settings, pattern = self._options(options, keywords), keep_pattern(keep)
+        if raw and keep:
+            raise OptionError("keep is given with raw, which protects nothing; leave out one of them.")
         if raw or target_prefix is not None or settings.search.return_alternatives:
             return self._decode(texts, settings, target_prefix, glossary)
         decode = partial(self._decode, glossary=Glossary.of(glossary))

@@ -24,7 +24,7 @@ class SearchOptions(Schema):
     """How hypotheses are kept and ranked."""
 
     beam_size: int = option(
-        5, "hypotheses kept at each step; 1 = greedy", ge=1, le=MOST_ANSWERS, other_names=("num_beams", "beam")
+        5, "hypotheses kept; 1 = greedy; models may set it", ge=1, le=MOST_ANSWERS, other_names=("num_beams", "beam")
     )
     num_hypotheses: int = option(
         1,

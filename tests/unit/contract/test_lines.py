@@ -15,6 +15,7 @@ from sharpbeam.contract.lines import is_plain, line_steps
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
+from sharpbeam.errors import OptionError
 from sharpbeam.text.spans import find_spans, kept
 from sharpbeam.text.spelling import Spelling
 from sharpbeam.text.words import WordVocabulary
@@ -210,6 +211,8 @@ def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str])
 def test_matches_of_a_user_are_kept(tiny_model: str) -> None:
     texts = ["We like the green houses", "We like the old houses", "A green Bxx"]
     found = Translator(tiny_model).translate(texts, keep=["green house", "B[x]+"])
+    with pytest.raises(OptionError, match="keep is given with raw"):
+        Translator(tiny_model).translate(texts, keep=["green house"], raw=True)
     assert "green house" in found[0].text
     assert found[2].text.count("Bxx") == 1
     assert found[1] == Translator(tiny_model).translate(texts[1:2], raw=True)[0]
