@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sharpbeam.api.base import TextDecoder, in_order
-from sharpbeam.contract.decoding import decode_lines
+from sharpbeam.contract.decoding import Pattern, decode_lines
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
@@ -94,9 +93,10 @@ class Translator(TextDecoder[Translation]):
         if raw or target_prefix is not None or settings.search.return_alternatives:
             return self._decode(texts, settings, target_prefix, glossary)
         decode = partial(self._decode, glossary=Glossary.of(glossary))
-        return decode_lines(texts, decode, settings, self._contract(settings, pattern))
+        spelling = Spelling(lambda: self.loaded.source)
+        return decode_lines(texts, decode, settings, partial(self._contract, settings), spelling, pattern)
 
-    def _contract(self, options: DecodeOptions, pattern: re.Pattern[str] | None) -> Contract:
+    def _contract(self, options: DecodeOptions, spelling: Spelling, pattern: Pattern) -> Contract:
         tags, languages, search = self.loaded.language_tags, options.languages, options.search
         return Contract(
             language=languages.source_language or tags.source,
@@ -105,7 +105,7 @@ class Translator(TextDecoder[Translation]):
             attention=search.return_attention,
             penalty=search.length_penalty,
             pattern=pattern,
-            spelling=Spelling(lambda: self.loaded.source),
+            spelling=spelling,
             again=not search.sampling,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from sharpbeam.contract.lines import is_plain, line_steps, one_step
@@ -11,23 +12,28 @@ from sharpbeam.contract.steps import Decode, Job, Results, decode_jobs
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.text.spelling import Spelling
+
+Pattern = re.Pattern[str] | None
 
 
 def decode_lines(
     texts: Sequence[str],
     decode: Decode,
     options: DecodeOptions,
-    contract: Contract,
+    open_contract: Callable[[Spelling, Pattern], Contract],
+    spelling: Spelling,
+    pattern: Pattern,
 ) -> Results:
     """Yield (index in `texts`, translation) as lines are done.
 
     Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands.
     """
     check_texts(texts, "text")
-    own = contract.pattern
-    plain = [is_plain(text, contract.spelling) and not (own and own.search(text)) for text in texts]
+    plain = [is_plain(text, spelling) and not (pattern and pattern.search(text)) for text in texts]
     if all(plain):
         return decode(texts, options)
+    contract = open_contract(spelling, pattern)
     pairs = zip(texts, plain, strict=True)
     lines = [one_step(text) if usual else line_steps(text, contract) for text, usual in pairs]
     waiting: dict[int, Sequence[Job]] = {}  # the jobs of lines in the next round

@@ -1,4 +1,4 @@
-"""What a vocabulary makes of words: how rare they are, and whether it can write them."""
+"""The spelling of a vocabulary: how rare words are, and whether it can write them."""
 
 from __future__ import annotations
 
