@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command import Run
 from support.registry import Registry, folder_files, serving, tar_of
 
 import sharpbeam
-from sharpbeam import Translator
+from sharpbeam import Head, Translator
 from sharpbeam.fit.new_model import make_model
 from sharpbeam.server.catalog import Catalog
 
@@ -55,9 +56,14 @@ def test_a_model_is_found_fetched_used_packed_and_removed(
 
 def test_a_name_is_a_model_everywhere(registry: Registry, tiny_model: Path) -> None:
     assert next(iter(Catalog(["firefox:de-en"]).entries.values())).pairs == {("de", "en")}
+    assert registry.asked == []  # a server fetches at the first use
     text = ["kanu dile."]
     assert Translator("firefox:de-en").translate(text)[0].text == Translator(tiny_model).translate(text)[0].text
     assert len(Translator("firefox:de-en+firefox:de-en").loaded.folders) == 2
+    weight, bias = Translator(tiny_model).loaded.model.output()
+    hidden = np.linspace(-1, 1, 4 * weight.shape[1], dtype=np.float32).reshape(4, -1)
+    own, named = Head(weight, bias, "exact").topk(hidden, 3), Head.load("firefox:de-en", "exact").topk(hidden, 3)
+    assert np.array_equal(own.token, named.token)
 
 
 def test_an_archive_of_a_model_folder_is_used_as_it_is(

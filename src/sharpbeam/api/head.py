@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
@@ -50,11 +51,12 @@ class Head:
 
     @classmethod
     def load(cls, folder: str | Path, output_layer: str = "screen") -> Head:
-        """Load the head in a folder made by `fit_head`; raises ModelError if it is not complete."""
+        """Load the head in a folder made by `fit_head`, or that of a model by its name or folder; raises ModelError."""
         allowed = output_layers(artifacts=("preview", "screen"))
         require(output_layer in allowed, "output_layer", output_layer, " or ".join(allowed))
         head = cls.__new__(cls)
-        head._open(*read_head(Path(folder)), output_layer, Path(folder))
+        own = Path(folder) if (Path(folder) / HEAD).exists() else find_model(str(folder))
+        head._open(*read_head(own), output_layer, own)
         return head
 
     @classmethod
@@ -170,6 +172,8 @@ def output_arrays(weight: ArrayLike, bias: ArrayLike | None) -> tuple[Floats, Fl
 def read_head(folder: Path) -> tuple[Floats, Floats]:
     """The output matrix [V, D] and bias [V] in the folder of a head; raises ModelError where they are not there."""
     path = folder / HEAD
+    if (folder / "config.json").exists():  # a model's
+        return load_model(folder).model.output()
     try:
         arrays = load_file(path)
         return output_arrays(arrays["weight"], arrays["bias"])
