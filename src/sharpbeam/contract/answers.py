@@ -17,7 +17,7 @@ import numpy as np
 from sharpbeam.contract.words import SPACE, piece_ranges
 from sharpbeam.decoding.results import Answer, Translation
 
-_WIDE = re.compile(r"[⺀-鿿豈-﫿＀-￯]")  # scripts without spaces
+_WIDE = r"[⺀-鿿豈-﫿＀-￯]"  # scripts without spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def between(before: str, space: str, after: str) -> str:
     """
     if (space and not space.isspace()) or not before or not after:
         return space
-    wide = bool(_WIDE.match(before[-1]) and _WIDE.match(after[0]))
+    wide = bool(re.match(_WIDE, before[-1]) and re.match(_WIDE, after[0]))
     if not space:
         return "" if wide or before[-1].isspace() else " "
     return "" if wide and space == " " else space

@@ -29,7 +29,7 @@ ENOUGH = 0.5  # attention to a word, over all tokens of the translation
 AGAIN: dict[str, Any] = {"beam_size": 6, "num_hypotheses": 6}
 ATTENDING: dict[str, Any] = {"return_attention": True, "coverage_penalty": 0.2}
 _CLAUSE = re.compile("[;:,\u2014\u3001\uff0c\uff1b]\\s*")
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff]"
 
 Range = tuple[int, int]
 
@@ -101,7 +101,7 @@ def _longest_gap(
             total, begin = 0.0, start
         if spans and any(span.start < end and start < span.end for span in spans):  # it is there
             continue
-        size = 0.5 if _IDEOGRAPH.match(source, start) else 1.0
+        size = 0.5 if re.match(_IDEOGRAPH, source[start]) else 1.0
         total += size * (1.0 - shares[index] / ENOUGH)
         if total > best:
             best, lost = total, (begin, end)

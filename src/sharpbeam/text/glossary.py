@@ -21,7 +21,7 @@ from sharpbeam.text.termbase import read_termbase
 Terms = Mapping[str, str | Sequence[str]]
 
 MOST_LETTERS, MOST_FORMS = 200, 32  # of a term or a form; forms of a term
-_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
+_WORD = rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Glossary:
         """The forms of each term."""
         self._by_first: dict[str, list[str]] = {}
         for term in sorted(self.terms, key=lambda term: (-len(term), term.islower(), term)):
-            self._by_first.setdefault(_WORD.findall(term)[0].lower(), []).append(term)
+            self._by_first.setdefault(re.findall(_WORD, term)[0].lower(), []).append(term)
 
     @staticmethod
     def of(terms: Glossary | Terms | None) -> Glossary | None:
@@ -59,12 +59,12 @@ class Glossary:
         """The terms in `text`, in order; no two share a letter."""
         matches: list[Term] = []
         ends: set[int] = set()
-        for word in _WORD.finditer(text):
+        for word in re.finditer(_WORD, text):
             start, at = word.start(), matches[-1].end if matches else 0
             candidates = self._by_first.get(word[0].lower()) if start >= at else None
             if not candidates:
                 continue
-            ends = ends or {each.end() for each in _WORD.finditer(text)}
+            ends = ends or {each.end() for each in re.finditer(_WORD, text)}
             for term in candidates:
                 end = start + len(term)
                 piece = text[start:end]
