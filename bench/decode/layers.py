@@ -3,7 +3,8 @@
 `python -m bench decode.layers MODEL --text FILE --layers scan,shortlist` takes a model folder with the artifacts that
 the layers need, fitted to other text than is measured. Each layer translates greedily and with a beam of 5, one
 sentence at a time and in batches, on one thread, interleaved; the first layer is the baseline. No time is taken of a
-layer that loses more than a BLEU, or, without references, changes more than a tenth of the sentences.
+layer that loses more than a BLEU, or, without references, changes more than a tenth of the sentences. With `--rounds 0`
+answers are compared, in batches, and no time is taken.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def measure(
     runs = {
         layer: partial(translate, translator, texts, batch, beam_size=beam_size, output_layer=layer) for layer in layers
     }
+    if not rounds:
+        check({layer: run() for layer, run in runs.items()})
+        return figures
     for layer, timing in interleave(runs, layers[0], rounds, check, time.process_time).items():
         figures[layer] |= {"ms": round(1e3 * timing.median_s / len(texts), 3), **timing.ratios()}
     return figures
@@ -75,7 +79,7 @@ def main(
     """Measure, print and record."""
     pairs = [line.split("\t") for line in islice(read_lines(text), sentences or None)]
     translator = Translator(model, compute_type=compute_type, threads=1)  # type: ignore[arg-type]
-    for beam_size, batch in product(BEAMS, BATCHES):
+    for beam_size, batch in product(BEAMS, BATCHES if rounds else BATCHES[-1:]):
         figures = {"layers": measure(translator, layers.split(","), pairs, beam_size, batch, rounds)}
         options = {"model": name or model.name, "beam_size": beam_size, "batch": batch, "sentences": len(pairs)}
         options |= {"compute_type": compute_type, "rounds": rounds}
