@@ -33,6 +33,7 @@ from bench.engines.run import (
 )
 from bench.flags import Data, Rounds
 from bench.harness import record
+from bench.harness.bound import bound
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from bench.papers.l2s import shapes
@@ -77,7 +78,8 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
     contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
     if (job.folder / "shortlist.json").is_file():
         contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
-    contenders |= {f"ours {layer}": Ours(job, layer) for layer in layers}
+    ours = {f"ours {layer}": Ours(job, layer) for layer in layers}
+    contenders |= ours
     if not job.fixed and job.beam > 1:
         contenders[f"ours {layers[-1]}, variable widths"] = Ours(job, layers[-1], **VARIABLE)
     if "hugging-face" in others:
@@ -104,9 +106,11 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
                 raise DisagreementError(f"{who}: BLEU {scores[who]:.2f}, CTranslate2 {scores['CTranslate2']:.2f}.")
 
     timings = interleave(contenders, "CTranslate2", rounds, check)
+    first = ours[f"ours {layers[0]}"]
     per_sentence = {who: timing.median_s / len(job.texts) for who, timing in timings.items()}
     figures = {
         "ctranslate2": chosen,
+        "bound": bound(job.folder, job.texts, output_layer=layers[0], **first.options),
         **({"marian": kind} if "marian" in others else {}),
         **({"onnx-runtime": rounded} if "onnx-runtime" in others else {}),
         "contenders": {

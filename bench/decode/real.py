@@ -21,6 +21,7 @@ import typer
 from bench.engines import ctranslate2_model, firefox
 from bench.engines.child import Answer, Child, EngineError, python_engine
 from bench.harness import record
+from bench.harness.bound import bound
 from bench.harness.cache import model_name
 from bench.harness.testset import DATA, test_file
 from sharpbeam import _core
@@ -109,7 +110,12 @@ def measure(
     }
     options = {"model": model, "set": name, "beam": beam, "size": size, "sentences": len(texts), "rounds": rounds}
     options["words"] = sum(len(text.split()) for text in texts)
-    return record.write("real", {"contenders": contestants, "missing": missing}, threads=1, options=options)
+    figures = {
+        "contenders": contestants,
+        "missing": missing,
+        "bound": bound(folder, texts, beam_size=beam, **({"batch_tokens": 1} if size == 1 else {})),
+    }
+    return record.write("real", figures, threads=1, options=options)
 
 
 def compare_answers(pair: str, name: str, beam: int, count: int, data: str) -> dict[str, Any]:

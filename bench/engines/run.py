@@ -66,7 +66,7 @@ class Ours:
         self._translator, self._output_layer = Translator(job.folder, machine=machine), output_layer
         lengths: dict[str, Any] = {"min_length": LENGTH - 1, "max_length": LENGTH} if job.fixed else {}
         budget = job.batch * max(map(len, job.pieces)) if job.batch > 1 else 512
-        self._options = {"beam_size": job.beam, "batch_tokens": budget, **lengths, **options}
+        self.options = {"beam_size": job.beam, "batch_tokens": budget, **lengths, **options}
         self._run = _handed_over(job, job.texts, self._answers)
 
     def __call__(self) -> list[list[str]]:
@@ -79,7 +79,7 @@ class Ours:
         return layer.fallback_share
 
     def _answers(self, texts: Sequence[str]) -> list[list[str]]:
-        translations = self._translator.translate(texts, raw=True, output_layer=self._output_layer, **self._options)
+        translations = self._translator.translate(texts, raw=True, output_layer=self._output_layer, **self.options)
         return [list(answer.tokens) for answer in translations]
 
 
