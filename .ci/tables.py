@@ -41,6 +41,10 @@ PEERS = {
     "ours shortlist": "**Sharpbeam**, `shortlist`",
     "ours screen": "**Sharpbeam**, `screen`",
 }
+BOUNDS = {  # of bench/harness/bound.py
+    "scan_ms": "bound: our matmuls at the peak of int8, with a scan",
+    "free_ms": "bound: the same without an output layer",
+}
 SERVED = {
     "sharpbeam, 64": "64 clients",
     "sharpbeam, 1": "1 client",
@@ -78,6 +82,14 @@ def engines(used: list[Line], names: dict[str, str], keys: tuple[str, str]) -> l
             bleu = sorted({f"{one['bleu']:.1f}" for one in own if "bleu" in one})
             quality = bleu[0] if len(bleu) == 1 else f"{bleu[0]} to {bleu[-1]}" if bleu else ""
             rows.append([label, *times, f"{max(peaks):.0f}" if peaks else "", quality])
+    for key, label in BOUNDS.items():
+        bounds = [{"ms_per_sentence": (line.get("bound") or {}).get(key)} for line in used]
+        if any(bound["ms_per_sentence"] for bound in bounds):
+            speeds = [
+                _speed(bound, line) if bound["ms_per_sentence"] else ""
+                for bound, line in zip(bounds, used, strict=True)
+            ]
+            rows.append([label, *speeds, "", ""])
     kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
     return [[row[i] for i in kept] for row in rows]
 

@@ -15,6 +15,7 @@ from typing import Any
 from sharpbeam import Translator
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.report.profile import profile
+from sharpbeam.storage.model_folder import read_config
 
 
 def multiply_adds(config: TransformerConfig) -> dict[str, int]:
@@ -42,7 +43,7 @@ def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] 
     """
     os.environ["SHARPBEAM_EXACT"] = "0"  # the defaults are profiled
     loaded = Translator(folder, threads=1).loaded
-    config: Any = loaded.model.config
+    config = read_config(folder)
     if not isinstance(config, TransformerConfig) or config.experts:
         return None
     report = profile(str(folder), texts, **options)
