@@ -64,13 +64,8 @@ class DeviceModel:
         """Fresh caches for one decoding run; their memory and graphs are those of a run that has ended, if any."""
         pools = self._idle.pop() if self._idle else _Pools(self.stepper)
         run = DeviceDecoding(self, pools)
-        weakref.finalize(run, self._take_back, self._idle, pools).atexit = False
+        weakref.finalize(run, pools.keep_in, self._idle).atexit = False
         return run
-
-    @staticmethod
-    def _take_back(idle: list[_Pools], pools: _Pools) -> None:
-        pools.clear()
-        idle.append(pools)
 
 
 class _Pools:
@@ -80,10 +75,11 @@ class _Pools:
         self.rows, self.sources = stepper.rows(), stepper.sources()
         self.graphs: dict[int, RowGraph] = {}
 
-    def clear(self) -> None:
-        """Free all cells and sources."""
+    def keep_in(self, idle: list[_Pools]) -> None:
+        """Free all cells and sources, for the next run."""
         self.rows.cells.clear()
         self.sources.clear()
+        idle.append(self)
 
 
 class DeviceDecoding(Attending):
@@ -109,7 +105,8 @@ class DeviceDecoding(Attending):
         if not requests:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
-        self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1), self._step.reach(max(lengths)))
+        moved = self._model.module.reach(max(lengths))
+        self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1), moved)
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
         values = self._model.module.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)
@@ -125,7 +122,8 @@ class DeviceDecoding(Attending):
             return np.empty((0, WIDTH), np.float32), cells
         on_device = torch.from_numpy(facts).to(self._model.device)
         graphed = self._model.graphs and len(request) <= MOST_ROWS
-        self.hidden = self._replayed(on_device) if graphed else self._run(on_device, *_longest(facts))
+        pools = self._pools.rows, self._pools.sources
+        self.hidden = self._replayed(on_device) if graphed else self._step.step(on_device, *pools, *_longest(facts))
         self.steps += 1
         return self._model.vectors.tickets(self, len(request)), cells
 
@@ -157,12 +155,9 @@ class DeviceDecoding(Attending):
         rows.cells.check(state)
         check_requests(request, sources.line)
         longest = int(rows.cells.length[state].max(initial=0)) + 1
-        self._forget_graphs(rows.reserve(len(request), longest), self._step.reach(longest))
+        self._forget_graphs(rows.reserve(len(request), longest), self._model.module.reach(longest))
         cells, line = rows.cells.follow(state), sources.lines(request)
         return np.stack([token, state, cells, rows.cells.length[state], line, sources.length[line]]), cells
-
-    def _run(self, facts: Tensor, longest: int, longest_source: int) -> Tensor:
-        return self._step.step(facts, self._pools.rows, self._pools.sources, longest, longest_source)
 
     def _replayed(self, facts: Tensor) -> Tensor:
         """The same by the graph for so many rows; the kernels read each row's lengths themselves."""

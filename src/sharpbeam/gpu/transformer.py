@@ -37,11 +37,6 @@ class TransformerStep:
         """An empty pool for the sources of a run."""
         return SourcePool(self.layers, 2 * self.inner, self._device, self._dtype)
 
-    def reach(self, positions: int) -> bool:
-        """Have encodings of this many positions; returns whether they lie at another place now."""
-        moved: bool = self._module.reach(positions)
-        return moved
-
     def step(self, facts: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int) -> Tensor:
         """Feed one token to each of R rows with `facts` [6, R] int32 (model.FACTS); returns hidden [R, D]."""
         return self._run(facts, rows, sources, longest, longest_source)[0]
