@@ -136,8 +136,8 @@ class TorchRecurrent(Attending):
         values, keys = (pad_sequence(list(part), batch_first=True) for part in zip(*own, strict=True))
         mask = torch.arange(values.shape[1])[None] < torch.tensor([len(each) for each, _ in own])[:, None]
         states, ids = torch.stack(self.slots.get(state)), torch.from_numpy(token.astype(np.int64))
-        hidden, following, weights = self.module.step(ids, states, EncodedSources(values, keys, mask))
-        return hidden.contiguous().numpy(), weights.contiguous().numpy(), self.slots.put(list(following))
+        hidden, following, weights = self.module.read(ids[:, None], states, EncodedSources(values, keys, mask))
+        return hidden[:, 0].contiguous().numpy(), weights.contiguous().numpy(), self.slots.put(list(following))
 
     def retain(self, state: Ids) -> None:
         """Free every state but the named ones (repeats allowed)."""

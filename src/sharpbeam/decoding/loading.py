@@ -18,7 +18,7 @@ from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.gpu.device import find_device
 from sharpbeam.hub.cache import folder_of
 from sharpbeam.hub.names import HUB_NAME, PAIR, name_of
-from sharpbeam.models.ensemble import EnsembleModel, sum_of
+from sharpbeam.models.ensemble import EnsembleModel
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import Config, Task, architecture_of
@@ -315,7 +315,7 @@ def load_model(
         return loaded
     ensemble = EnsembleModel([member.model for member in members])
     positions = min((m.max_positions for m in members if m.max_positions), default=0)
-    footprint = sum_of([member.footprint for member in members])
+    footprint = Footprint(sum(m.footprint.row for m in members), sum(m.footprint.position for m in members))
     exact = exact_layer(*ensemble.output(), machine.isa)
     return replace(
         first,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sharpbeam.models.interface import Attending, Decoding, Model
-from sharpbeam.types import Floats, Footprint, Ids, Request
+from sharpbeam.types import Floats, Ids, Request
 
 
 class EnsembleDecoding(Decoding):
@@ -100,8 +100,3 @@ class EnsembleModel:
         """Fresh caches for one decoding run, to be used by one thread at a time."""
         runs = [member.open() for member in self._members]
         return (AttendingEnsemble if all(isinstance(run, Attending) for run in runs) else EnsembleDecoding)(runs)
-
-
-def sum_of(footprints: Sequence[Footprint]) -> Footprint:
-    """Memory that an ensemble takes for requests in flight."""
-    return Footprint(sum(f.row for f in footprints), sum(f.position for f in footprints))

@@ -149,8 +149,6 @@ class EncodedSources:
 class RecurrentModule(TranslationModule):
     """A translation model whose rows have a state of one vector [state_dim] float32."""
 
-    state_dim: int
-
     def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""
         raise NotImplementedError
@@ -158,11 +156,6 @@ class RecurrentModule(TranslationModule):
     def read(self, target: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
         """Target ids [B, T] after states [B, state_dim] -> hidden [B, T, D], last states, last attention [B, S]."""
         raise NotImplementedError
-
-    def step(self, token: Tensor, state: Tensor, memory: EncodedSources) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids [B] and states [B, state_dim] -> hidden [B, D], next states, attention [B, S]."""
-        hidden, state, weights = self.read(token[:, None], state, memory)
-        return hidden[:, 0], state, weights
 
     def forward(self, source: Tensor, mask: Tensor | None, target: Tensor) -> Tensor:
         """Source [B, S] and the target shifted right [B, T] -> hidden [B, T, D]."""

@@ -17,6 +17,7 @@ from sharpbeam import _core
 from sharpbeam.errors import OptionError
 from sharpbeam.models.config import SCALE
 from sharpbeam.models.registry import Config, architecture_of
+from sharpbeam.options.machine import MachineOptions
 from sharpbeam.types import Floats, Ids, Request
 
 # The calls are described in `models.interface.Decoding`.
@@ -55,16 +56,13 @@ class NativeModel:
         tensors: Mapping[str, NDArray[Any]],
         isa: str = "auto",
         compute_type: str = "float32",
-        *,
-        precomputed_embeddings: int = 0,
-        precomputed_attention: bool = False,
-        merge_states: bool = True,
+        **shortcuts: Any,
     ) -> None:
         """Pack `tensors` (float32, C-contiguous, names and shapes as of the config) for the kernel table `isa`.
 
         A matrix may be float16, or int8 with a scale for each row as NAME.scale: it is widened while it is packed.
 
-        Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The other options spare
+        Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The `shortcuts` spare
         products of recurrent models (MachineOptions), and change last bits at most. Embedding tables are not
         copied, so the arrays must not be written to afterwards. Raises ModelError if names or shapes do not fit,
         OptionError if this machine has no table `isa`, or `compute_type` is none.
@@ -77,12 +75,7 @@ class NativeModel:
         weight = tensors[self._architecture.embedding if config.tied_output else "output_weight"].view()
         weight.flags.writeable = False  # a tied output matrix is the embedding table that the core reads
         self._output = (weight, tensors["output_bias"])
-        options = {
-            "compute_type": compute_type,
-            "precomputed_embeddings": precomputed_embeddings,
-            "precomputed_attention": precomputed_attention,
-            "merge_states": merge_states,
-        }
+        options = {"compute_type": compute_type} | MachineOptions(**shortcuts).shortcuts()
         try:
             self._core = self._architecture.core(dataclasses.asdict(config), dict(tensors), isa, options)
         except ValueError as error:

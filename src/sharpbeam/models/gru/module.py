@@ -165,7 +165,6 @@ class GruModule(RecurrentModule):
             for i in range(config.encoder_layers)
         )
         self.decoder = GruDecoder(config)
-        self.state_dim = config.state_dim
 
     def encode(self, source: Tensor, mask: Tensor | None) -> tuple[EncodedSources, Tensor]:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> memory, initial states [B, state_dim]."""

@@ -135,7 +135,7 @@ class LstmAttentionModule(RecurrentModule):
 
     def __init__(self, config: LstmAttentionConfig, dropout: float = 0.0) -> None:
         super().__init__(config, dropout)
-        self.layers, self.state_dim, self.residual = config.layers, config.state_dim, config.residual
+        self.layers, self.residual = config.layers, config.residual
         half = config.hidden_dim // 2
         self.encoder = nn.ModuleList(
             Bidirectional(LSTM, config.hidden_dim if i else config.embedding_dim, half) for i in range(config.layers)
