@@ -86,9 +86,10 @@ class LanguageTask(TrainingTask):
         options, files = replace(recipe.vocabulary, kind="words"), recipe.data.train
         self.vocabulary = vocabulary_at(
             output / "vocab.json",
-            lambda: (line for name in files for line in read_lines(base / name)),
+            (line for name in files for line in read_lines(base / name)),
             *(options, self.options.seed, "size", options.size),
         )
+        self.vocabularies = {"vocab.json": self.vocabulary.serialized}
         self.train_stream = read_stream(recipe.data.train, base, self.vocabulary)
         self.valid_stream = read_stream(recipe.data.valid, base, self.vocabulary)
         facts = {"vocab_size": len(self.vocabulary)} | recipe.model
@@ -145,7 +146,3 @@ class LanguageTask(TrainingTask):
         best = progress.best_nll
         progress.best_nll = min(best, figures["valid_nll"])
         return figures["valid_nll"] < best
-
-    def vocabularies(self) -> dict[str, bytes]:
-        """One file."""
-        return {"vocab.json": self.vocabulary.serialized}

@@ -93,7 +93,7 @@ class Trainer:
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         self.optimizer = _optimizer(self.options, self.model)
         self.progress = Progress()
-        self.settings = identity(recipe, self.task.config, base, self.task.vocabularies())
+        self.settings = identity(recipe, self.task.config, base, self.task.vocabularies)
         if self.checkpoint.exists():
             self.progress, carried = read_checkpoint(
                 self.checkpoint, self.model, self.average, self.optimizer, self.settings
@@ -228,7 +228,7 @@ class Trainer:
             f"| target tokens seen | {progress.words} |\n| training time, s | {progress.seconds:.0f} |\n"
             f"| {measure} | {figures[key]:.2f} |\n"
         )
-        save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies(), card)
+        save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies, card)
 
 
 def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:

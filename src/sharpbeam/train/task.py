@@ -15,6 +15,7 @@ class TrainingTask(Protocol):
 
     measure: tuple[str, str]  # key of the figure that decides which model is best, and its readable name
     config: Any  # the facts of the model
+    vocabularies: dict[str, bytes]  # files of the model folder
 
     def module(self) -> nn.Module:
         """A fresh model with dropout, on the CPU; draws from PyTorch's random numbers."""
@@ -38,6 +39,3 @@ class TrainingTask(Protocol):
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:
         """Whether these are the best figures so far, which `progress` then keeps."""
-
-    def vocabularies(self) -> dict[str, bytes]:
-        """Files of the model folder."""

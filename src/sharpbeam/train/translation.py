@@ -32,7 +32,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import output_loss, training_loss, word_frequency
 from sharpbeam.train.task import TrainingTask
-from sharpbeam.train.vocabularies import Vocabularies
+from sharpbeam.train.vocabularies import language_tags, translation_vocabularies
 from sharpbeam.types import Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
@@ -129,16 +129,19 @@ class TranslationTask(TrainingTask):
 
     def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
         """Read the text; vocabularies are made once, a resumed run reads them back from `output`."""
-        self.recipe, self.options, self.output = recipe, recipe.train, output
+        self.options = recipe.train
         self.device = torch.device(self.options.device)
         data = recipe.data
         pairs, codes = read_pairs(data.train, data.train_target, data, base)
         self.valid_pairs, valid_codes = read_pairs(data.valid, data.valid_target, data, base)
-        self._vocabularies = Vocabularies(pairs, recipe.vocabulary, self.options.seed, output, sorted(set(codes)))
-        self.source, self.target = self._vocabularies.source, self._vocabularies.target
+        languages = sorted(set(codes))
+        sides = translation_vocabularies(pairs, recipe.vocabulary, self.options.seed, output, languages)
+        self.vocabularies = {name: vocabulary.serialized for name, vocabulary in sides.items()}
+        both = list(sides.values())
+        self.source, self.target = both[0], both[-1]
         facts = {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)} | recipe.model
         self.architecture = find_architecture(facts.pop("architecture", "recurrent"))
-        tags = self._vocabularies.tags()
+        tags = language_tags(self.source, languages)
         if tags:
             transformer = self.architecture.name == "transformer"
             require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
@@ -225,7 +228,3 @@ class TranslationTask(TrainingTask):
         best = progress.best_bleu
         progress.best_bleu = max(best, figures["bleu"])
         return figures["bleu"] > best
-
-    def vocabularies(self) -> dict[str, bytes]:
-        """One file, or two if the sides have their own."""
-        return self._vocabularies.files()
