@@ -13,7 +13,7 @@ from sharpbeam.documents.formats.html import XHTML, HtmlDocument
 from sharpbeam.documents.formats.interface import HTML_CHARSET, XML_CHARSET, Content, Document, EncodedDocument
 from sharpbeam.documents.formats.markdown import MarkdownDocument
 from sharpbeam.documents.formats.packages import DOCX, EPUB, ODF, PPTX, XLSX
-from sharpbeam.documents.formats.string_files import AndroidDocument, XliffDocument
+from sharpbeam.documents.formats.string_files import ANDROID, XLIFF, AndroidDocument, XliffDocument
 from sharpbeam.documents.formats.subtitles import AssDocument, SubtitleDocument
 from sharpbeam.documents.formats.tables import ArbDocument, CsvDocument, JsonDocument
 from sharpbeam.documents.formats.values import PoDocument, PropertiesDocument, StringsDocument, TextDocument
@@ -41,8 +41,8 @@ FORMATS = {
     "subtitles": Format((".srt", ".vtt"), SubtitleDocument),
     "ass": Format((".ass", ".ssa"), AssDocument),
     "po": Format((".po", ".pot"), PoDocument),
-    "xliff": Format((".xliff", ".xlf"), XliffDocument, charset=XML_CHARSET),
-    "android": Format((".xml",), AndroidDocument, charset=XML_CHARSET),
+    "xliff": Format((".xliff", ".xlf"), partial(XliffDocument, rules=XLIFF), charset=XML_CHARSET),
+    "android": Format((".xml",), partial(AndroidDocument, rules=ANDROID), charset=XML_CHARSET),
     "strings": Format((".strings",), StringsDocument),
     "properties": Format((".properties",), PropertiesDocument, otherwise="iso8859-1"),
     "arb": Format((".arb",), ArbDocument),

@@ -69,9 +69,6 @@ ANDROID = Rules(
 class XliffDocument(XmlDocument):
     """Units get a target, as machine translation; one with a text of its own stays."""
 
-    def __init__(self, content: str) -> None:
-        super().__init__(content, XLIFF)
-
     def block(self, element: Element) -> str:
         """The unit with a target after its source."""
         sources = [child for name in ("source", "seg-source") for child in element.elements(name)]
@@ -121,9 +118,6 @@ class XliffDocument(XmlDocument):
 
 class AndroidDocument(XmlDocument):
     """Strings, their plural forms and arrays; what is marked as translatable="false" stays."""
-
-    def __init__(self, content: str) -> None:
-        super().__init__(content, ANDROID)
 
     def is_text(self, text: str) -> bool:
         """Whether a string has letters, and is no reference."""
