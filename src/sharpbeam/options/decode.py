@@ -90,12 +90,6 @@ def _output_layers() -> Mapping[str, str]:
     return {"auto": "the choice of `sharpbeam tune`, else preview or scan, the one measured to be faster", **layers}
 
 
-def _old_layers() -> Mapping[str, str]:
-    """Names of earlier releases, and what to use now."""
-    names: Mapping[str, str] = import_module("sharpbeam.output_layers.registry").OLD_NAMES
-    return names
-
-
 @dataclass(frozen=True)
 class OutputLayerOptions(Schema):
     """The output layer: how the next tokens are found."""
@@ -105,7 +99,7 @@ class OutputLayerOptions(Schema):
         f"how next tokens are found: {', '.join(_output_layers())}",
         choices=_output_layers,
         other_names=("projection",),  # vocabulary: an old name
-        replaced=_old_layers(),
+        replaced=import_module("sharpbeam.output_layers.registry").OLD_NAMES,
     )
     fidelity: float | None = advanced_option(
         None,
