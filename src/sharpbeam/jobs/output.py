@@ -22,7 +22,7 @@ from typing import Any
 
 from sharpbeam.errors import InputError, OptionError, OutputError, needs_extra
 from sharpbeam.jobs.journal import Job, Journal
-from sharpbeam.storage.atomic import POSIX, check_home, flush, lock_file
+from sharpbeam.storage.atomic import POSIX, flush, lock_file
 from sharpbeam.text.lines import is_standard_input
 
 log = logging.getLogger("sharpbeam.jobs")
@@ -115,7 +115,8 @@ class OutputFile(StandardOutput):
 
     def _claim(self) -> int:
         """Open the part and lock it. The journal is read only then, or a run that continues could change it."""
-        check_home(self.path)
+        if not self.path.parent.is_dir():  # the path is absolute
+            raise OutputError(f"cannot write {self.path}: there is no folder {self.path.parent}.")
         while True:
             with _failures(f"write {self.part}"):
                 file = os.open(self.part, _ANYWHERE, 0o666)

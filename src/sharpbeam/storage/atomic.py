@@ -37,12 +37,6 @@ def check_folder(folder: Path, what: str, instead: str) -> None:
         raise OutputError(f"cannot write {what}: {place} {fault}; give {instead}.")
 
 
-def check_home(file: Path) -> None:
-    """Raise OutputError if there is no folder for `file`."""
-    if not file.absolute().parent.is_dir():
-        raise OutputError(f"cannot write {file}: there is no folder {file.parent}.")
-
-
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """A new file next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file.
