@@ -25,7 +25,8 @@ class OutputLayerRun(Protocol):
     """Why `native` is None, for `--stats`; empty where it is not."""
 
     def admit(self, requests: Sequence[Request]) -> None:
-        """Prepare for rows of `requests`."""
+        """Prepare for rows of `requests`; by default nothing is kept of them."""
+        return None
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The k best tokens of each row with their log probabilities; 1 <= k <= V, ties by lower id.
@@ -40,6 +41,7 @@ class OutputLayerRun(Protocol):
 
     def evict(self, request: Ids) -> None:
         """Forget the requests named by index, [n] int32."""
+        return None
 
 
 class OutputLayer(Protocol):
@@ -93,9 +95,6 @@ class _RowRun(OutputLayerRun):
         self._layer = layer
         self.reason = f"{type(layer).__name__} is computed in Python"
 
-    def admit(self, requests: Sequence[Request]) -> None:
-        """Nothing is kept."""
-
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The output layer's, whatever the floor."""
         top = self._layer.topk(hidden, k)
@@ -117,6 +116,3 @@ class _RowRun(OutputLayerRun):
                 f"the output layer {type(self._layer).__name__}: {what} is {got}; it must be {dtype.__name__} of shape "
                 f"{list(shape)}."
             )
-
-    def evict(self, request: Ids) -> None:
-        """Nothing is kept."""
