@@ -47,7 +47,7 @@ def renderer(format: Format, search: SearchOptions, flags: bool = False) -> Rend
 
 
 def _as_json(index: int, translation: Translation, unsure: bool) -> str:
-    hypotheses = [_record(answer) for answer in translation.hypotheses]
+    hypotheses = [answer_record(answer) for answer in translation.hypotheses]
     record: dict[str, Any] = {"index": index, "source": translation.source, "hypotheses": hypotheses}
     if flags := translation.flags:
         record["flags"] = flags
@@ -64,7 +64,7 @@ def _text(answer: Answer) -> str:
     return answer.text.replace("\n", " ").replace("\r", " ")
 
 
-def _record(answer: Answer) -> dict[str, Any]:
+def answer_record(answer: Answer) -> dict[str, Any]:
     """A hypothesis for JSON; shares of attention with six digits, alignment in Pharaoh form (source-target)."""
     record: dict[str, Any] = {"text": answer.text, "score": answer.score, "token_scores": answer.token_scores}
     if answer.attention is not None and answer.alignment is not None:

@@ -64,9 +64,8 @@ def _text(generation: Generation, number: int) -> str:
 
 
 def _record(index: int, generation: Generation) -> str:
-    hypotheses = [
-        {"text": h.text, "score": h.score, "token_scores": list(h.token_scores)} for h in generation.hypotheses
-    ]
-    return (
-        json.dumps({"index": index, "prompt": generation.prompt, "hypotheses": hypotheses}, ensure_ascii=False) + "\n"
-    )
+    from sharpbeam.jobs.formats import answer_record
+
+    record = {"index": index, "prompt": generation.prompt}
+    record["hypotheses"] = [answer_record(hypothesis) for hypothesis in generation.hypotheses]
+    return json.dumps(record, ensure_ascii=False) + "\n"
