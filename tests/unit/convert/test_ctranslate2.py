@@ -252,13 +252,13 @@ def apart(float32: Path, folder: Path, source: dict[int, str], target: dict[int,
 
 def change_variables(monkeypatch, float32: Path, **changes) -> None:
     """Have the reader find other variables; a name's / is __ here."""
-    file = read_model_file(float32 / "model.bin")
-    result = file.variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
-    monkeypatch.setattr(reader, "read_model_file", lambda _: dataclasses.replace(file, variables=result))
+    kind, variables = read_model_file(float32 / "model.bin")
+    result = variables | {name.replace("__", "/"): np.asarray(value) for name, value in changes.items()}
+    monkeypatch.setattr(reader, "read_model_file", lambda _: (kind, result))
 
 
 def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, monkeypatch):
-    table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
+    table = read_model_file(float32 / "model.bin")[1]["decoder/embeddings/weight"]
     more = np.arange(3 * table.shape[1], dtype=np.float32).reshape(3, -1)
     change_variables(monkeypatch, float32, encoder__embeddings_0__weight=np.concatenate([table, more]))
     words = {len(table) + i: word for i, word in enumerate(("one", "two", "three"))}
@@ -271,7 +271,7 @@ def test_no_source_word_is_lost_where_the_source_has_more(float32, tmp_path, mon
 def test_a_source_may_have_its_unknown_token_last_and_leave_it_out(float32, tmp_path, monkeypatch):
     """As models of OpenNMT-tf do; CTranslate2 adds it, and reads lines that end as Windows ends them."""
     words = json.loads((float32 / "shared_vocabulary.json").read_text())
-    table = read_model_file(float32 / "model.bin").variables["decoder/embeddings/weight"]
+    table = read_model_file(float32 / "model.bin")[1]["decoder/embeddings/weight"]
     pieces = float32 / "source.spm", float32 / "target.spm"
     expected = read_model(str(apart(float32, tmp_path / "plain", {}, {})), *pieces)
     unknown, order = words.index("<unk>"), [*range(len(words))]

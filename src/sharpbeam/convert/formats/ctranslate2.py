@@ -8,7 +8,6 @@ text is its length with a final NUL, and the bytes. Arrays are views of the mapp
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +20,11 @@ _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _MOST_RANK = 8
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """The content of a model.bin."""
+def read_model_file(path: Path) -> tuple[str, dict[str, Stored]]:
+    """The kind of a model.bin (TransformerSpec and others), and its variables.
 
-    kind: str  # TransformerSpec and others
-    variables: dict[str, Stored]
-
-
-def read_model_file(path: Path) -> ModelFile:
-    """Read model.bin; raises ModelError if it is damaged or of another version."""
+    Raises ModelError if it is damaged or of another version.
+    """
     with reading(path, "a model of CTranslate2", ValueError):
         raw = Bytes(path)
         (version,) = raw.numbers("<I")
@@ -48,7 +42,7 @@ def read_model_file(path: Path) -> ModelFile:
                 variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
         if len(raw):
             raise ValueError("there are bytes after its end")
-        return ModelFile(kind, variables)
+        return kind, variables
 
 
 def _variable(raw: Bytes) -> tuple[str, Stored]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.foreign import ForeignModel
-from sharpbeam.convert.formats.ctranslate2 import ModelFile, read_model_file
+from sharpbeam.convert.formats.ctranslate2 import read_model_file
 from sharpbeam.convert.formats.spm import find_spms
 from sharpbeam.convert.formats.weights import Stored, Tensor, Tensors, Weights, values
 from sharpbeam.convert.readers.tokens import NO_SPM, Tags, TokenLists, read_list
@@ -75,9 +75,9 @@ def read_ctranslate2(folder: Path, source_spm: Path | None = None, target_spm: P
     Its folder need not have the SentencePiece models; without any text is pieces.
     """
     path = folder / "model.bin"
-    file = read_model_file(path)
-    if file.kind != "TransformerSpec":
-        raise ModelError(f"{path} holds a {file.kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
+    kind, variables = read_model_file(path)
+    if kind != "TransformerSpec":
+        raise ModelError(f"{path} holds a {kind!r:.60}; of CTranslate2's models TransformerSpec is read.")
     config_path = folder / "config.json"
     config = read_json(config_path) if config_path.is_file() else {}
     facts = Facts(config_path, config)
@@ -90,7 +90,7 @@ def read_ctranslate2(folder: Path, source_spm: Path | None = None, target_spm: P
     facts.require("add_source_bos", [False])
     if facts.get("quantization_type"):
         raise facts.refusal("quantization_type", "left out; Sharpbeam lacks it")
-    weights = _weights(path, file)
+    weights = _weights(path, variables)
     from_zero = bool(weights.number("decoder/start_from_zero_embedding", 0))
     sizes, tensors = _read_transformer(Tensors(weights))
     epsilon = facts.get("layer_norm_epsilon")
@@ -169,14 +169,14 @@ def _vocabulary(folder: Path, name: str) -> list[str] | None:
     return tokens
 
 
-def _weights(path: Path, file: ModelFile) -> Weights:
+def _weights(path: Path, variables: Mapping[str, Stored]) -> Weights:
     """The variables of a model, each matrix of integers with its scales; raises ModelError if it has none."""
     arrays: dict[str, Stored] = {}
-    for name, array in file.variables.items():
-        if name.endswith("_scale") and name.removesuffix("_scale") in file.variables:
+    for name, array in variables.items():
+        if name.endswith("_scale") and name.removesuffix("_scale") in variables:
             continue
         integers = isinstance(array, np.ndarray) and array.dtype.kind == "i" and name.endswith("/weight")
-        arrays[name] = _quantized(path, name, array, file.variables) if integers else array
+        arrays[name] = _quantized(path, name, array, variables) if integers else array
     return Weights(path, arrays)
 
 

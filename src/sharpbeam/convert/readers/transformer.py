@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,6 @@ def add_tensors(tensors: Tensors, sizes: Mapping[str, Any], table: Names, zero_b
             tensors.add(name, parts, shape)
 
 
-class Table(NamedTuple):
-    """The sinusoids of a table."""
-
-    kind: Sinusoid
-    first: int  # position
-    interleaved: bool  # sines and cosines alternate, instead of all sines first
-
-
 def add_positions(tensors: Tensors, tables: Sequence[Floats], dim: int) -> tuple[dict[str, Any], bool]:
     """The facts of the tables of both sides, [n, dim], and whether their sines and cosines are interleaved.
 
@@ -84,8 +76,9 @@ def add_positions(tensors: Tensors, tables: Sequence[Floats], dim: int) -> tuple
     if any(len(size) != 2 or size[1] != dim for size in sizes):
         raise ModelError(f"{tensors.weights.path}: the tables of positions must be [n, {dim}], but are {sizes}.")
     kinds = {recognize(table) for table in tables}
-    if len(kinds) == 1 and (table := kinds.pop()) is not None:
-        return {"positions": table.kind, "position_offset": table.first}, table.interleaved
+    if len(kinds) == 1 and (sinusoids := kinds.pop()) is not None:
+        kind, first, interleaved = sinusoids
+        return {"positions": kind, "position_offset": first}, interleaved
     if len(tables) != 2 or len(sizes) > 1:
         raise ModelError(
             f"{tensors.weights.path}: the learned tables of both sides must have one size, but are {sizes}."
@@ -99,8 +92,11 @@ def add_learned(tensors: Tensors, tables: Sequence[Floats]) -> dict[str, Any]:
     return {"positions": "learned", "max_positions": len(tables[0])}
 
 
-def recognize(table: Floats) -> Table | None:
-    """The sinusoids of a table [n, dim]; None for another table."""
+def recognize(table: Floats) -> tuple[Sinusoid, int, bool] | None:
+    """The sinusoids of a table [n, dim]: their kind, first position, and whether sines and cosines are interleaved.
+
+    None for another table.
+    """
     count, dim = table.shape
     if count < 2 or dim % 2 or dim < 4:
         return None
@@ -109,7 +105,7 @@ def recognize(table: Floats) -> Table | None:
     for interleaved, kind, first in product(orders, get_args(Sinusoid), _FIRSTS):
         rows = sinusoid(kind, first, count, dim)[samples]
         if np.abs(rows - orders[interleaved]).max() < CLOSE:
-            return Table(kind, first, interleaved)
+            return kind, first, interleaved
     return None
 
 
