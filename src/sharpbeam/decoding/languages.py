@@ -9,6 +9,7 @@ from sharpbeam.errors import OptionError, nearest
 from sharpbeam.models.registry import Config
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import LanguageOptions
+from sharpbeam.options.schema import require
 from sharpbeam.text.pieces import tag_code
 from sharpbeam.types import Languages
 
@@ -68,9 +69,8 @@ class LanguageTags:
         for name, code, needed in (("source", source, by_source), ("target", target, self.target_tag)):
             if needed and not code:
                 raise OptionError(f"{name}_language is missing; the model needs one of {self._all}.")
-        if target != self.target and not self.chooses_target:
-            only = f"{self.target!r}, the only one of the model" if self.target else "left out: the model has one"
-            raise OptionError(f"target_language is {target!r}; it must be {only}.")
+        only = f"{self.target!r}, the only one of the model" if self.target else "left out: the model has one"
+        require(target == self.target or self.chooses_target, "target_language", target, only)
         tag_language = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[tag_language],) if tag_language else ()
         prefix = (*self.prefix, *((self.tokens[target],) if self.target_tag else ()))
@@ -100,10 +100,8 @@ class LanguageTags:
         cuts = [index for index, letter in enumerate(name) if letter == "-"]  # a code may have a hyphen too
         pairs = [("", name), *((name[:cut], name[cut + 1 :]) for cut in cuts)]
         matches = [pair for pair in pairs if {*pair} - {""} <= self.tokens.keys()]
-        if not name or not matches:
-            raise OptionError(
-                f"direction is {name!r}; it must be SOURCE-TARGET, or TARGET alone, of the languages {self._all}."
-            )
+        allowed = f"SOURCE-TARGET, or TARGET alone, of the languages {self._all}"
+        require(bool(name and matches), "direction", name, allowed)
         return self.direction(LanguageOptions(*matches[0]))
 
     @property

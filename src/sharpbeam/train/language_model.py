@@ -20,7 +20,7 @@ from sharpbeam.api.scorer import perplexity
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.models.lstm_lm.module import LstmLmModule, State
-from sharpbeam.options.schema import build
+from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import Recipe
 from sharpbeam.text.lines import read_lines
 from sharpbeam.text.vocabulary import Vocabulary
@@ -75,12 +75,9 @@ class LanguageTask(TrainingTask):
         """Read the text; the vocabulary is made once, a resumed run reads it back from `output`."""
         self.options = recipe.train
         self.device = torch.device(self.options.device)
-        self.columns = self.options.batch_tokens // self.options.unroll
-        if self.columns < 1:
-            raise OptionError(
-                f"train.batch_tokens is {self.options.batch_tokens}; it must be at least train.unroll, "
-                f"{self.options.unroll}."
-            )
+        tokens, unroll = self.options.batch_tokens, self.options.unroll
+        self.columns = tokens // unroll
+        require(self.columns >= 1, "train.batch_tokens", tokens, f"at least train.unroll, {unroll}")
         if recipe.data.train_target or recipe.data.valid_target:
             raise OptionError("data.train_target and data.valid_target are for translation; leave them out.")
         options, files = replace(recipe.vocabulary, kind="words"), recipe.data.train
