@@ -23,10 +23,10 @@ from bench.harness.seen import Recorder
 from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
-from bench.papers.l2s.screens import hits
+from bench.papers.l2s.screens import hits, screen_with
 from bench.papers.l2s.subjects import MODELS, named
 from sharpbeam import Translator
-from sharpbeam.fit.screen.clusters import assign, count, kmeans, knapsack, screen_of
+from sharpbeam.fit.screen.clusters import Tally, assign, kmeans
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -42,12 +42,10 @@ TOP = 2 * BEAM  # tokens that such a search asks for
 def clustered(layer: Layer, centroids: int, best: Sequence[int] = BEST) -> dict[int, Screen]:
     """The published screens of one clustering, by K."""
     weight, bias = kmeans(layer.fit.hidden, centroids, 1)
-    label, always = assign(layer.fit.hidden, weight, bias), np.array([layer.eos_id], np.int32)
-    screens = {}
-    for k in best:
-        counts = count(label, layer.fit.top[:, :k], centroids, len(layer.bias), always)
-        screens[k] = screen_of(weight, bias, counts, knapsack(counts, 0.0))
-    return screens
+    tallies = {k: Tally(weight, bias, len(layer.bias), k) for k in best}
+    for tally in tallies.values():
+        tally.add(layer.fit.hidden, layer.fit.top)
+    return {k: screen_with(tally, layer.eos_id) for k, tally in tallies.items()}
 
 
 def sweep(

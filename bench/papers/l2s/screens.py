@@ -16,7 +16,7 @@ import numpy as np
 from bench.harness.vectors import K, Layer, Sample
 from sharpbeam.fit.collect import Collection, OutputMatrix, record_type
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.clusters import NEAR, Counts, assign, count, kmeans, knapsack, membership, nearest, screen_of
+from sharpbeam.fit.screen.clusters import Counts, Tally, assign, kmeans, knapsack, membership, screen_of
 from sharpbeam.fit.screen.l2s import L2sTask, learn
 from sharpbeam.fit.screen.search import find_screen
 from sharpbeam.options.fit import ScreenOptions
@@ -65,14 +65,20 @@ def cluster(
     weight, bias = kmeans(hidden, clusters, seed, spherical=method != "kmeans")
     if method == "l2s":
         weight = learn(L2sTask(hidden, top, vocab, always, budget), weight, ROUNDS, seed, STEPS)
-    after = nearest(hidden, weight, bias, min(1 + len(NEAR), clusters))[:, 1:] if near else None
-    counts = count(assign(hidden, weight, bias), top, clusters, vocab, always, after)
-    return Clusters(method, weight, bias, counts, time.perf_counter() - began)
+    tally = Tally(weight, bias, vocab, K, near)
+    tally.add(hidden, top)
+    return Clusters(method, weight, bias, tally.counts(always), time.perf_counter() - began)
 
 
 def screen_at(clusters: Clusters, budget: float) -> Screen:
     """The screen with sets of `budget` words on average over the vectors that were fitted on."""
     return screen_of(clusters.weight, clusters.bias, clusters.counts, knapsack(clusters.counts, budget))
+
+
+def screen_with(tally: Tally, eos_id: int, budget: float = 0.0) -> Screen:
+    """The screen with sets of `budget` words on average over the vectors that were counted; 0: every one counted."""
+    counts = tally.counts(np.array([eos_id], np.int32))
+    return screen_of(tally.weight, tally.bias, counts, knapsack(counts, budget))
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class Collector:
             path = self.folder / f"part-{len(parts):05d}.npy"
             if not path.exists():
                 with replacing_file(path) as staging, staging.open("wb") as file:
-                    np.save(file, self._decode(chunk, len(parts) * LINES), allow_pickle=False)
+                    np.save(file, self.decode(chunk, len(parts) * LINES), allow_pickle=False)
             try:
                 parts.append(np.load(path, mmap_mode="r", allow_pickle=False))
             except (OSError, ValueError) as error:
@@ -196,14 +196,15 @@ class Collector:
         return Collection(parts)
 
     def remove(self) -> None:
-        """Remove the parts that `collect` wrote, and the folder where nothing else is in it."""
-        for path in [*self.folder.glob("part-*.npy"), *self.folder.glob(".part-*"), self.folder / IDENTITY]:
+        """Remove the parts that `collect` wrote, counts of more, and the folder where nothing else is in it."""
+        ours = ("part-*.npy", ".part-*", "counts-*", ".counts-*")
+        for path in [*(path for name in ours for path in self.folder.glob(name)), self.folder / IDENTITY]:
             path.unlink(missing_ok=True)
         for folder in (self.folder, self.folder.parent):
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
 
-    def _decode(self, texts: Sequence[str], first: int) -> Records:
+    def decode(self, texts: Sequence[str], first: int) -> Records:
         """The steps of `texts`, sentence by sentence; `first` is the number of the first."""
         parts, recorders, targets = self.parts, list[HiddenRecorder](), dict[int, Ids]()
         if self.reads:

@@ -38,7 +38,9 @@ class ScreenOptions(Schema):
     beam_size: int = option(
         5, "of the search that the hidden vectors are collected from; language models read the text", ge=1
     )
-    vectors: int = option(400_000, "hidden vectors to collect, at least; fewer if the text ends", ge=1)
+    vectors: int = option(
+        400_000, "hidden vectors, at least, or all of the text; beyond 400,000 they are counted, not stored", ge=1
+    )
     rounds: int = advanced_option(5, "of l2s: rounds of learning clusters and sets", ge=1)
     seed: int = advanced_option(1, "of everything that is drawn", ge=0)
 

@@ -13,8 +13,8 @@ from sharpbeam.fit.collect import OutputMatrix
 from sharpbeam.fit.screen.clusters import (
     NEAR,
     Counts,
+    Tally,
     assign,
-    count,
     kmeans,
     knapsack,
     membership,
@@ -34,6 +34,13 @@ def blobs(seed: int, rows: int = 600, clusters: int = 6, dim: int = 5) -> tuple[
     centers = draw.normal(0, 6, (clusters, dim))
     whose = draw.integers(0, clusters, rows)
     return (centers[whose] + draw.normal(0, 0.3, (rows, dim))).astype(np.float32), whose
+
+
+def counted(label: list[int], top: np.ndarray, clusters: int) -> Counts:
+    """Needs of each cluster of 10 words, by vectors with these labels."""
+    tally = Tally(np.eye(clusters, dtype=np.float32), np.zeros(clusters, np.float32), 10, top.shape[1])
+    assert tally.add(np.eye(clusters, dtype=np.float32)[label], top).tolist() == label
+    return tally.counts(EOS)
 
 
 # ---- bounds
@@ -122,8 +129,7 @@ def test_as_many_clusters_as_rows():
 
 
 def test_every_word_seen_is_the_union():
-    label, top = np.array([0, 0, 2], np.int32), np.array([[5, 1], [1, 7], [2, 9]], np.int32)
-    counts = count(label, top, 3, 10, EOS)
+    counts = counted([0, 0, 2], np.array([[5, 1], [1, 7], [2, 9]], np.int32), 3)
     screen = screen_of(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), counts, knapsack(counts, 0))
     assert screen.start.tolist() == [0, 4, 5, 7]
     assert screen.token.tolist() == [1, 2, 5, 7, 2, 2, 9]  # eos in each, also in the empty one
@@ -134,13 +140,12 @@ def test_words_of_vectors_nearby_are_in_larger_sets():
     """A vector between two clusters needs a word that only the other one has seen."""
     rows = np.array([[0.0], [1.0], [4.0], [9.0]], np.float32)
     weight, bias = np.array([[0.5], [4.0], [9.0]], np.float32), np.float32([-0.125, -8, -40.5])
-    label, after = assign(rows, weight, bias), nearest(rows, weight, bias, 3)[:, 1:]
-    assert label.tolist() == [0, 0, 1, 2]
     distance = np.abs(rows - weight.T)
-    assert after.tolist() == np.argsort(distance, axis=1)[:, 1:].tolist()
+    assert nearest(rows, weight, bias, 3).tolist() == np.argsort(distance, axis=1).tolist()
     top = np.array([[5], [6], [7], [8]], np.int32)
-    counts = count(label, top, 3, 10, EOS, after)
-    own = count(label, top, 3, 10, EOS)
+    tallies = [Tally(weight, bias, 10, 1, neighbors) for neighbors in (True, False)]
+    assert [tally.add(rows, top).tolist() for tally in tallies] == [[0, 0, 1, 2]] * 2
+    counts, own = (tally.counts(EOS) for tally in tallies)
     assert own.token[own.cluster == 0].tolist() == [2, 5, 6]
     assert counts.token[counts.cluster == 0].tolist() == [2, 5, 6, 7, 8]
     seven, eight = (int(np.flatnonzero((counts.cluster == 0) & (counts.token == word))[0]) for word in (7, 8))
@@ -151,8 +156,7 @@ def test_words_of_vectors_nearby_are_in_larger_sets():
 
 
 def test_membership():
-    label, top = np.array([0, 0, 2], np.int32), np.array([[5, 1], [1, 7], [2, 9]], np.int32)
-    counts = count(label, top, 3, 10, EOS)
+    counts = counted([0, 0, 2], np.array([[5, 1], [1, 7], [2, 9]], np.int32), 3)
     screen = screen_of(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), counts, knapsack(counts, 0))
     result = membership(screen, np.array([0, 1, 2, 2], np.int32), np.array([[1, 9], [2, 3], [9, 2], [0, 1]]), 10)
     assert result.tolist() == [[True, False], [True, False], [True, True], [False, False]]
@@ -194,7 +198,7 @@ def test_knapsack_against_every_choice(seed, same_size):
 
 
 def test_a_budget_smaller_than_what_must_be_kept():
-    counts = count(np.array([0, 1], np.int32), np.array([[5], [6]], np.int32), 2, 10, EOS)
+    counts = counted([0, 1], np.array([[5], [6]], np.int32), 2)
     kept = knapsack(counts, 0.5)
     assert counts.token[kept].tolist() == [2, 5, 2, 6]  # needed by every vector of their clusters
 
@@ -220,7 +224,7 @@ def test_l2s_lowers_its_loss_from_the_spherical_start():
     start, _ = kmeans(hidden, 8, seed=1, spherical=True)
 
     def loss(weight: np.ndarray) -> float:
-        _, counts = task.counts(weight)
+        counts = task.counts(weight)
         kept = knapsack(counts, task.budget)
         assert counts.rows[counts.cluster[kept]].sum() <= 12.0 * counts.rows.sum() + 1e-6
         return objective(counts, kept, top.size)

@@ -10,7 +10,7 @@ can be larger than what was seen, by the tokens most likely to be needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,30 +116,55 @@ class Counts:
         return float(self.rows[self.cluster].sum() / self.rows.sum())
 
 
-def count(label: Ids, top: Ids, clusters: int, vocab: int, always: Ids, after: Ids | None = None) -> Counts:
-    """Count for rows with clusters `label` [n] and exact top k `top` [n, k]; `after` [n, m] are the next clusters.
+@dataclass
+class Tally:
+    """Counters of the best `top_k` tokens of vectors in their clusters; with `neighbors` in the next ones, too.
 
-    The tokens `always` are needed by every vector: whatever the budget, they stand in each set.
+    Vectors can be added at any time. Only pairs that were seen have a counter: C x V of them at most.
     """
-    rows = np.maximum(np.bincount(label, minlength=clusters), 1)
-    forced = (np.arange(clusters)[:, None] * vocab + always).ravel()
-    own, number = _pairs(label, top, vocab, always)
-    own, number = np.concatenate([own, forced]), np.concatenate([number, rows.repeat(len(always))])
-    others = [] if after is None else [_pairs(column, top, vocab, always) for column in after.T]
-    pairs, place = np.unique(np.concatenate([own, *(pair for pair, _ in others)]), return_inverse=True)
-    counts, near, at = np.zeros(len(pairs), np.int64), np.zeros(len(pairs)), len(own)
-    counts[place[:at]] = number
-    for weight, (pair, times) in zip(NEAR, others, strict=False):
-        near[place[at : at + len(pair)]] += weight * times
-        at += len(pair)
-    return Counts(rows, (pairs // vocab).astype(np.int32), (pairs % vocab).astype(np.int32), counts, near)
 
+    weight: Floats  # [C, D]
+    bias: Floats  # [C]
+    vocab: int
+    top_k: int
+    neighbors: bool = False
+    rows: NDArray[np.int64] = field(init=False)  # [C] vectors of each cluster
+    pair: NDArray[np.int64] = field(init=False)  # [n] cluster * vocab + token, ascending
+    number: Ids = field(init=False)  # [n, 1 + m] how often, of vectors that the cluster is the 1st, 2nd, ... for
 
-def _pairs(label: Ids, top: Ids, vocab: int, without: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each pair of cluster and token, as cluster * vocab + token, and how often; not those of the tokens `without`."""
-    pairs, number = np.unique(label[:, None].astype(np.int64) * vocab + top, return_counts=True)
-    other = ~np.isin(pairs % vocab, without)
-    return pairs[other], number[other]
+    def __post_init__(self) -> None:
+        clusters = len(self.weight)
+        columns = min(1 + len(NEAR), clusters) if self.neighbors else 1
+        self.rows, self.pair = np.zeros(clusters, np.int64), np.empty(0, np.int64)
+        self.number = np.empty((0, columns), np.int32)
+
+    def add(self, hidden: Floats, top: Ids) -> Ids:
+        """Count vectors `hidden` [n, D] with exact best tokens `top` [n, k], k >= top_k; the cluster of each [n]."""
+        clusters = nearest(hidden, self.weight, self.bias, self.number.shape[1])
+        self.rows += np.bincount(clusters[:, 0], minlength=len(self.rows))
+        pairs = clusters.T[:, :, None].astype(np.int64) * self.vocab + top[:, : self.top_k]  # [1 + m, n, k]
+        seen = [np.unique(column, return_counts=True) for column in pairs]
+        every = np.unique(np.concatenate([pair for pair, _ in seen]))
+        place = np.searchsorted(self.pair, every)
+        new = every != np.append(self.pair, -1)[place]
+        self.number = np.insert(self.number, place[new], 0, axis=0)
+        self.pair = np.insert(self.pair, place[new], every[new])
+        for column, (pair, times) in enumerate(seen):
+            self.number[np.searchsorted(self.pair, pair), column] += times.astype(np.int32)
+        return clusters[:, 0]
+
+    def counts(self, always: Ids) -> Counts:
+        """Needs of each cluster; every vector needs the tokens `always`: they stand in each set."""
+        rows = np.maximum(self.rows, 1)
+        forced = np.arange(len(rows))[:, None] * self.vocab + always
+        pairs = np.union1d(self.pair, forced)
+        number = np.zeros((len(pairs), self.number.shape[1]), np.int64)
+        number[np.searchsorted(pairs, self.pair)] = self.number
+        place = np.searchsorted(pairs, forced)
+        number[place, 0], number[place, 1:] = rows[:, None], 0
+        near = number[:, 1:] @ np.array(NEAR[: number.shape[1] - 1])
+        cluster, token = np.divmod(pairs, self.vocab)
+        return Counts(rows, cluster.astype(np.int32), token.astype(np.int32), number[:, 0], near)
 
 
 def knapsack(counts: Counts, budget: float) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import get_args
@@ -13,6 +14,8 @@ from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, Collector, OutputMatrix
 from sharpbeam.fit.progress import Listener, Reporter
+from sharpbeam.fit.screen.clusters import Tally
+from sharpbeam.fit.screen.counting import Source, count_more
 from sharpbeam.fit.screen.search import Fitted, facts_of, find_screen
 from sharpbeam.fit.texts import DirectedText, Texts, directed_texts
 from sharpbeam.models.registry import architecture_of
@@ -26,6 +29,8 @@ from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.lines import TextInput
 from sharpbeam.types import Languages, Per
+
+STORED = 400_000  # hidden vectors of a screen, at most: what is beyond is counted
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def fit_screen(
     The text is decoded with the exact output layer (a language model reads it), and the hidden vectors are kept in a
     work folder; they are clustered, and each cluster keeps the tokens that it needs. Of all settings that may win the
     cheapest is chosen whose fidelity, with 95% confidence, is at least `options.fidelity` on sentences that it was not
-    fitted on. screen.json says what was measured.
+    fitted on. screen.json says what was measured. Vectors beyond 400,000 are counted in the clusters, and not kept.
 
     `model` is a model folder, which the screen is written to. `text` names files with one source sentence a line (.gz
     too); those of a multilingual model with their direction, as "de-en=news.de". `per` is "all", "target" or
@@ -113,12 +118,14 @@ def fit_screen(
     for one in texts:
         collector = Collector(loaded, home / one.name, options.beam_size, options.top_k, one.direction)
         groups.setdefault(one.direction.languages.scope(unit), []).append((one, collector))
-    collections = {scope: _collect(group, options.vectors, report) for scope, group in groups.items()}
+    samples = {scope: _collect(group, min(options.vectors, STORED), report) for scope, group in groups.items()}
     output, screens, facts = OutputMatrix(*loaded.model.output()), dict[str, Fitted](), {}
-    for scope, collection in collections.items():
+    for scope, sources in samples.items():
         if scope:
             report.note(f"{scope}:")
-        screens[scope] = find_screen(collection, output, loaded.model.eos_id, options, report)
+        collection, eos = Collection.of([source.sample for source in sources]), loaded.model.eos_id
+        more = partial(_count, sources, options, report) if options.vectors > STORED else None
+        screens[scope] = find_screen(collection, output, eos, options, report, more)
         files = [file for one, _ in groups[scope] for file in one.facts()]
         facts[scope] = facts_of(screens[scope], options) | {"text": files}
     fit = ScreenFit(folder, screens, home if work else None, options.fidelity, output.weight.size)
@@ -153,16 +160,25 @@ def unit_of(directions: Sequence[Languages], per: str, multilingual: bool) -> Pe
     return unit
 
 
-def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, report: Reporter) -> Collection:
-    """The hidden vectors of texts that share a screen: an equal number of each."""
-    collections, share = list[Collection](), -(-vectors // len(group))
+def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, report: Reporter) -> list[Source]:
+    """The stored hidden vectors of texts that share a screen: an equal number of each."""
+    sources, share = list[Source](), -(-vectors // len(group))
     for text, collector in group:
         identity: dict[str, object] = {OUTPUT: collector.parts.artifacts.output}
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}
+        lines = TextInput(text.files)
         with report.stage(f"collecting {text.name}".rstrip(), share, "vectors") as advance:
-            collections.append(collector.collect(TextInput(text.files), identity, share, advance))
-    return Collection.of(collections)
+            sources.append(Source(collector, lines, collector.collect(lines, identity, share, advance)))
+    return sources
+
+
+def _count(sources: Sequence[Source], options: ScreenOptions, report: Reporter, method: str, tally: Tally) -> None:
+    """Add to `tally` the vectors beyond those that are stored."""
+    learned = (options.budget, options.rounds) if method == "l2s" else ()
+    identity = [method, len(tally.weight), options.seed, tally.top_k, tally.neighbors, learned]
+    number = count_more(sources, [tally], identity, options.vectors, report)
+    report.note(f"{method}, {len(tally.weight)} clusters: {number:,} vectors, {tally.rows.sum():,} of them in the sets")
 
 
 def _check_good(fit: ScreenFit, vectors: Path) -> None:

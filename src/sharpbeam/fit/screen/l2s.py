@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from sharpbeam.fit.screen.clusters import Counts, assign, count, knapsack
+from sharpbeam.fit.screen.clusters import Counts, Tally, knapsack
 from sharpbeam.types import Floats, Ids
 
 PENALTY = 0.0003  # lambda of eq. 6: what a token that is kept but not needed costs, against a miss
@@ -38,10 +38,11 @@ class L2sTask:
     always: Ids  # tokens of every set
     budget: float  # average tokens of a set
 
-    def counts(self, weight: Floats) -> tuple[Ids, Counts]:
-        """The cluster of each vector, and what each cluster needs."""
-        label = assign(self.hidden, weight, np.zeros(len(weight), np.float32))
-        return label, count(label, self.top, len(weight), self.vocab, self.always)
+    def counts(self, weight: Floats) -> Counts:
+        """Needs of each cluster."""
+        tally = Tally(weight, np.zeros(len(weight), np.float32), self.vocab, self.top.shape[1])
+        tally.add(self.hidden, self.top)
+        return tally.counts(self.always)
 
 
 def learn(task: L2sTask, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
@@ -50,7 +51,7 @@ def learn(task: L2sTask, weight: Floats, rounds: int, seed: int, steps: int = ST
     weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
     best, least = weight, np.inf
     for number in range(rounds + 1):
-        _, counts = task.counts(weight)
+        counts = task.counts(weight)
         selection = knapsack(counts, task.budget)
         loss = objective(counts, selection, task.top.size)
         if loss < least:

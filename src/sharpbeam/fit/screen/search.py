@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, OutputMatrix, Records, Steps
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.clusters import NEAR, Counts, assign, count, kmeans, means, nearest, screen_within
+from sharpbeam.fit.screen.clusters import Counts, Tally, assign, kmeans, means, screen_within
 from sharpbeam.fit.screen.fidelity import Measure, View
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.options.fit import METHODS, ScreenOptions
@@ -37,6 +37,7 @@ FIRST = SHARES.index(1.0)
 LEARNED = 0.5  # the same share, of the budget that l2s learns its clusters with where none is given
 REGRESSED = 120_000  # rows that a residual mass is fitted on, at most
 Key = tuple[bool, float, float]  # of a setting, the larger the better
+More = Callable[[str, Tally], object]  # adds other vectors to the tally of a method, and may put other clusters there
 CONFIDENCE = 0.95  # that all bounds of one search hold together (Bonferroni)
 
 
@@ -87,24 +88,35 @@ def deal(collection: Collection) -> tuple[Records, Records, Records]:
 
 
 def find_screen(
-    collection: Collection, output: OutputMatrix, eos_id: int, options: ScreenOptions, report: Reporter | None = None
+    collection: Collection,
+    output: OutputMatrix,
+    eos_id: int,
+    options: ScreenOptions,
+    report: Reporter | None = None,
+    more: More | None = None,
 ) -> Fitted:
     """The cheapest screen whose bound reaches the fidelity, of the settings that `options` leaves open.
 
-    Without a fidelity, or where no bound reaches it, the one with the highest fidelity, the cheapest of these. Raises
-    OptionError for a method that this installation lacks.
+    Without a fidelity, or where no bound reaches it, the one with the highest fidelity, the cheapest of these. With
+    `more` the best clustering is tried again, with its counts. Raises OptionError for a method that this installation
+    lacks.
     """
     report, (fit, choose, held_out) = report or Reporter(), deal(collection)
     methods, numbers = _methods(options), _numbers(len(fit), options)
     search = ScreenSearch(Steps.of(fit, output), Steps.of(choose, output), output, eos_id, options, report)
-    search.confidence = 1 - (1 - CONFIDENCE) / (len(methods) * len(numbers) * (len(SHARES) if search.several else 1))
-    with report.stage("fitting", len(numbers) + len(methods) - 1, "clusterings") as advance:
-        for clusters in numbers:
-            search.try_clusters(methods[0], clusters)
-            advance(1)
-        for method in methods[1:]:
-            search.try_clusters(method, search.best[0].clusters)
-            advance(1)
+    several, clusterings = len(methods) * len(numbers) > 1, len(methods) * len(numbers) + (more is not None)
+    search.confidence = 1 - (1 - CONFIDENCE) / (clusterings * (len(SHARES) if search.several else 1))
+    if more is None or several:
+        with report.stage("fitting", len(numbers) + len(methods) - 1, "clusterings") as advance:
+            for clusters in numbers:
+                search.try_clusters(methods[0], clusters)
+                advance(1)
+            for method in methods[1:]:
+                search.try_clusters(method, search.best[0].clusters)
+                advance(1)
+    if more is not None:
+        method, clusters = (search.best[0].method, search.best[0].clusters) if several else (methods[0], numbers[0])
+        search.try_clusters(method, clusters, more)
     setting, screen = search.best
     final = View(screen, output, Steps.of(held_out, output), options).measure(CONFIDENCE)
     return Fitted(screen, setting, final, search.curve, _key(setting, options)[0])
@@ -127,9 +139,9 @@ class ScreenSearch:
         """Whether budgets are searched."""
         return not self.options.budget and bool(self.options.fidelity)
 
-    def try_clusters(self, method: str, clusters: int) -> None:
+    def try_clusters(self, method: str, clusters: int, more: More | None = None) -> None:
         """Fit the settings of one clustering that may win, beginning with every token that was seen."""
-        clustering = self.cluster(method, clusters)
+        clustering = self.cluster(method, clusters, more)
         if not self.several:
             self.try_budget(clustering, self.options.budget)
         elif first := self.try_share(clustering, SHARES[FIRST]):
@@ -143,23 +155,27 @@ class ScreenSearch:
                 if best > first:
                     break
 
-    def cluster(self, method: str, clusters: int) -> Clustering:
-        """The fitting vectors in clusters."""
+    def cluster(self, method: str, clusters: int, more: More | None = None) -> Clustering:
+        """The fitting vectors in clusters, in which these and those of `more` are counted."""
         options, hidden, vocab = self.options, self.fit.hidden, len(self.output.bias)
         top = self.fit.records["token"][:, : options.set_k or options.top_k]
         weight, bias = kmeans(hidden, clusters, options.seed, spherical=method != "kmeans")
         if method == "l2s":
             from sharpbeam.fit.screen.l2s import L2sTask, learn
 
-            start = count(assign(hidden, weight, bias), top, clusters, vocab, self.always)
-            task = L2sTask(hidden, top, vocab, self.always, options.budget or LEARNED * start.everything)
+            task = L2sTask(hidden, top, vocab, self.always, options.budget)
+            if not options.budget:
+                task = dataclasses.replace(task, budget=LEARNED * task.counts(weight).everything)
             weight = learn(task, weight, options.rounds, options.seed)
-        first = nearest(hidden, weight, bias, min(1 + len(NEAR), clusters) if options.neighbors else 1)
-        label = first[:, 0]
-        counts = count(label, top, clusters, vocab, self.always, first[:, 1:])
+        tally = Tally(weight, bias, vocab, top.shape[1], options.neighbors)
+        label = tally.add(hidden, top)
+        if more is not None:
+            more(method, tally)
+            label = assign(hidden, tally.weight, tally.bias)
         everywhere = np.tile(hidden.mean(axis=0), (clusters, 1))
         mass = weigh(hidden, self.fit.total, label, clusters, self.output)
-        return Clustering(method, weight, bias, counts, mass, means(hidden, label, everywhere))
+        center = means(hidden, label, everywhere)
+        return Clustering(method, tally.weight, tally.bias, tally.counts(self.always), mass, center)
 
     def try_share(self, clustering: Clustering, share: float) -> Key | None:
         """As `try_budget`, for a share of the average set with every token that was seen."""
