@@ -6,6 +6,7 @@ import gzip
 import shutil
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,35 @@ def test_published_screens_in_beam_search(data, monkeypatch):
     timed = clusters.union(layer, clusters.steps(translator, pairs), 4, rounds=1)
     assert timed["active"]["1"] < timed["most_active"]["5"]
     assert "K = 3" in clusters.describe(sweep) and "union, K = 1" in clusters.describe(timed)
+
+
+@needs_sacrebleu
+def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch):
+    """A line for each number and setting, from counts of one reading of the text; those recorded are not made again."""
+    from bench.harness import doses
+    from bench.papers.cvp import clusters
+    from bench.papers.l2s import published, screens
+    from sharpbeam.fit import collect
+
+    monkeypatch.setattr(screens, "STEPS", 5)
+    monkeypatch.setattr(collect, "LINES", 8)
+    monkeypatch.setattr(doses, "STORED", 500)
+    monkeypatch.setattr(doses, "KEPT", tmp_path / "kept")
+    (tmp_path / "text").write_text("".join(f"{german}\n" for _, german in islice(rows_of_many_words(), 60)))
+    write_lines(tmp_path / "test.tsv.gz", [f"{german}\t{english}" for english, german in PAIRS])
+    dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "test.tsv.gz", 4)
+    translator = Translator(MODELS / "de-en")
+    exact = clusters.texts(translator, dosed.pairs, "exact", 5)
+    lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact))
+    facts = [(line["options"]["fitted_on"], line["options"]["k"]) for line in lines]
+    assert facts == [(number, k) for number in (500, 3000) for k in (1, 3, 5)]
+    assert lines[0]["vectors"] == len(dosed.layer.fit) >= 500 and lines[-1]["vectors"] >= 3000
+    active = [next(iter(line["best"].values()))["active"] for line in lines]
+    assert all(few < many for few, many in zip(active[:3], active[3:], strict=True))
+    assert "3000 vectors" in clusters.describe(lines[-1])
+    lines = list(published.doses(translator, dosed, 3, [100, 200], [500]))
+    assert [line["options"]["budget"] for line in lines] == [100, 200] and "500 vectors" in published.describe(lines[0])
+    monkeypatch.setattr(
+        record, "find", lambda name, options: next(x for x in record.read(name) if x["options"] == options)
+    )
+    assert list(published.doses(translator, dosed, 3, [100, 200], [500])) == lines

@@ -9,7 +9,8 @@ of a step (CVP section 2.3): the time of a call for 20 requests with beams of 2,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import typer
 
 from bench.flags import Data, Models, Rounds, Sentences
 from bench.harness import record
+from bench.harness.doses import DOSES, TEST, Amounts, Dosed, TestPairs, Text, collect_dosed
 from bench.harness.interleave import interleave
 from bench.harness.parts import with_parts
 from bench.harness.seen import Recorder
@@ -24,7 +26,7 @@ from bench.harness.testset import DATA
 from bench.harness.vectors import Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.screens import hits, screen_with
-from bench.papers.l2s.subjects import MODELS, named
+from bench.papers.l2s.subjects import MODELS, folder_of, named
 from sharpbeam import Translator
 from sharpbeam.fit.screen.clusters import Tally, assign, kmeans
 from sharpbeam.output_layers.exact import ExactLayer
@@ -55,18 +57,40 @@ def sweep(
     options = {"model": layer.name, "centroids": centroids, "sentences": len(pairs), "fitted_on": len(layer.fit)}
     if earlier := record.find("cvp_clusters", options):
         return earlier
-    points, vocab = {}, len(layer.bias)
-    for k, screen in clustered(layer, centroids).items():
-        alone = hits(screen, layer.test, vocab)
-        with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
-            quality = against(exact, texts(screened, pairs, "screen-alone", 5), pairs)
-        points[str(k)] = quality | {
-            "most_active": round(int(np.diff(screen.start).max()) / vocab, 5),
-            "active": round(alone.average_set / vocab, 5),
-            "p_at_1": round(alone.p_at_1, 5),
-            "p_at_5": round(alone.p_at_5, 5),
-        }
+    screens = clustered(layer, centroids)
+    points = {str(k): point(translator, layer, screen, pairs, exact) for k, screen in screens.items()}
     return record.write("cvp_clusters", {"best": points}, threads=1, options=options)
+
+
+def point(
+    translator: Translator, layer: Layer, screen: Screen, pairs: Sequence[tuple[str, str]], exact: Sequence[str]
+) -> dict[str, Any]:
+    """Figures of one screen: how much is active, precision, BLEU and identical outputs."""
+    alone, vocab = hits(screen, layer.test, len(layer.bias)), len(layer.bias)
+    with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
+        quality = against(exact, texts(screened, pairs, "screen-alone", 5), pairs)
+    return quality | {
+        "most_active": round(int(np.diff(screen.start).max()) / vocab, 5),
+        "active": round(alone.average_set / vocab, 5),
+        "p_at_1": round(alone.p_at_1, 5),
+        "p_at_5": round(alone.p_at_5, 5),
+    }
+
+
+def doses(
+    translator: Translator, dosed: Dosed, centroids: int, vectors: Sequence[int], exact: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """One number of centroids at each number of vectors: a line of each K, recorded."""
+    layer = dosed.layer
+    weight, bias = kmeans(layer.fit.hidden, centroids, 1)
+    tallies = [(Tally(weight, bias, len(layer.bias), k), {"centroids": centroids, "k": k}) for k in BEST]
+
+    def measure(tally: Tally, options: dict[str, Any]) -> dict[str, Any]:
+        screen = screen_with(tally, layer.eos_id)
+        return {"best": {str(options["k"]): point(translator, layer, screen, dosed.pairs, exact)}}
+
+    for number in sorted(vectors):
+        yield from dosed.lines("cvp_doses", tallies, number, measure)
 
 
 def steps(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Floats]:
@@ -126,7 +150,8 @@ def _union_size(screen: Screen, rows: Floats) -> int:
 
 def describe(line: dict[str, Any]) -> str:
     """One line, for people."""
-    rows = [f"{line['options']['model']}, {line['options']['centroids']} centroids"]
+    options = line["options"]
+    rows = [f"{options['model']}, {options['centroids']} centroids, {options.get('fitted_on', '-')} vectors"]
     for k, p in line.get("best", {}).items():
         rows.append(
             f"  K = {k}: {p['most_active']:.2%} active at most, {p['active']:.2%} on average; P@1 {p['p_at_1']:.4f}, "
@@ -148,8 +173,18 @@ def main(
     sentences: Sentences = 500,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 0.5,
     rounds: Rounds = 7,
+    text: Text = "",
+    vectors: Amounts = list(DOSES),
+    test: TestPairs = TEST,
 ) -> None:
     """Measure, print and record; what this commit has recorded is not measured again."""
+    if text:
+        dosed = collect_dosed(folder_of(model, models), text, data, test, sentences)
+        translator = Translator(folder_of(model, models))
+        exact = texts(translator, dosed.pairs, "exact", 5)
+        for line in chain.from_iterable(doses(translator, dosed, number, vectors, exact) for number in centroids):
+            print(describe(line), flush=True)
+        return
     subject, folder = named(model, models)
     layer, translator = collect_layer(subject, folder, data, share), Translator(folder)
     pairs = subject.pairs(data, "test", sentences)

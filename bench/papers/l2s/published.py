@@ -8,15 +8,16 @@ screen in NumPy next to the full softmax in NumPy, one row at a time, as in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from bench.baselines.full_softmax import FullSoftmaxLayer
 from bench.baselines.screen_numpy import ScreenNumpyLayer
-from bench.flags import Data, Sentences
+from bench.flags import Data, Models, Sentences
 from bench.harness import record
+from bench.harness.doses import DOSES, TEST, Amounts, Dosed, TestPairs, Text, collect_dosed
 from bench.harness.precision import measure
 from bench.harness.testset import DATA
 from bench.harness.vectors import K, Layer, collect_layer
@@ -24,10 +25,11 @@ from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s import cost, screened_search, seen
 from bench.papers.l2s.methods import BASELINE, Contender
 from bench.papers.l2s.screened_search import time_layers
-from bench.papers.l2s.screens import Clusters, cluster, screen_at
-from bench.papers.l2s.subjects import MODELS, named
+from bench.papers.l2s.screens import Clusters, cluster, hits, screen_at, screen_with
+from bench.papers.l2s.subjects import MODELS, folder_of, named
 from sharpbeam import Translator
-from sharpbeam.output_layers.screen import ScreenLayer
+from sharpbeam.fit.screen.clusters import Tally
+from sharpbeam.output_layers.screen import Screen, ScreenLayer
 from sharpbeam.text.lines import Pair
 
 CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
@@ -70,6 +72,14 @@ def search(
     if earlier := record.find("published_search", options):
         return earlier
     screen = screen_at(cluster(layer, "l2s", clusters, budget, near=False), budget)
+    figures = searched(layer, translator, screen, pairs, timed)
+    return record.write("published_search", figures, threads=1, options=options)
+
+
+def searched(
+    layer: Layer, translator: Translator, screen: Screen, pairs: Sequence[Pair], timed: Sequence[Pair]
+) -> dict[str, Any]:
+    """BLEU, identical outputs and times of beam search on one screen alone."""
     figures: dict[str, Any] = {}
     with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
         for beam in (1, 5):
@@ -77,7 +87,27 @@ def search(
             sources = [source for source, _ in timed]
             times = time_layers(screened, sources, beam, ("exact", "scan", LAYER))
             figures[f"beam {beam}"] = against(exact, published, pairs) | {"times": times}
-    return record.write("published_search", {"baseline": "exact", "beams": figures}, threads=1, options=options)
+    return {"baseline": "exact", "beams": figures}
+
+
+def doses(
+    translator: Translator, dosed: Dosed, clusters: int, budgets: Sequence[int], vectors: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """One number of learned clusters at each number of vectors: a line of each budget, recorded."""
+    layer, tallies = dosed.layer, []
+    for budget in budgets:
+        fitted = cluster(layer, "l2s", clusters, budget, near=False)
+        options = {"clusters": clusters, "budget": budget}
+        tallies.append((Tally(fitted.weight, fitted.bias, len(layer.bias), K), options))
+
+    def measure(tally: Tally, options: dict[str, Any]) -> dict[str, Any]:
+        screen = screen_with(tally, layer.eos_id, options["budget"])
+        alone = hits(screen, layer.test, len(layer.bias))
+        precision = {"p_at_1": round(alone.p_at_1, 5), "p_at_5": round(alone.p_at_5, 5)}
+        return searched(layer, translator, screen, dosed.pairs, dosed.pairs[:TIMED]) | precision
+
+    for number in sorted(vectors):
+        yield from dosed.lines("published_doses", tallies, number, measure)
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -97,9 +127,8 @@ def describe(line: dict[str, Any]) -> str:
 
 def _beam(options: dict[str, Any], name: str, one: dict[str, Any]) -> str:
     exact, own = one["times"]["exact"], one["times"][LAYER]
-    text = (
-        f"{options['model']}, r = {options['clusters']}, budget {options['budget']}, {name}: BLEU {one['screen']:.2f}"
-    )
+    text = f"{options['model']}, {options['fitted_on']} vectors, r = {options['clusters']}, budget {options['budget']}"
+    text += f", {name}: BLEU {one['screen']:.2f}"
     text += f" against {one['exact']:.2f} ({one['difference']:+.2f}), {one['identical']:.2%} identical; "
     layer = exact["layer_ms"] / own["layer_ms"]
     return text + f"output layer x{layer:.1f}, whole translation x{own['ratio']:.2f} over the native exact layer"
@@ -113,9 +142,19 @@ def main(
     sentences: Sentences = 1000,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
     part: Annotated[str, typer.Option(help="table, cost (a row by parts), seen (P@k by vectors), ours")] = "table",
+    models: Models = list(MODELS),
+    text: Text = "",
+    vectors: Amounts = list(DOSES),
+    test: TestPairs = TEST,
 ) -> None:
     """Measure, record and print each number of clusters; those that this commit has recorded are not measured again."""
-    subject, folder = named(model, MODELS)
+    if text:
+        dosed = collect_dosed(folder_of(model, models), text, data, test, sentences)
+        translator = Translator(folder_of(model, models))
+        for line in doses(translator, dosed, clusters[0], budgets, vectors):
+            print(describe(line), flush=True)
+        return
+    subject, folder = named(model, models)
     if part == "ours":
         print(screened_search.describe(screened_search.measure(subject, folder, data, quick=False)))
         return

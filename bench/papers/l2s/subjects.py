@@ -172,10 +172,17 @@ def find_named(name: str, roots: Sequence[str]) -> Path | None:
 def named(name: str, roots: Sequence[str]) -> tuple[Subject, Path]:
     """The subject of a name and its model folder; NoDataError without one."""
     subject = next((one for one in SUBJECTS if one.name == name), None)
+    if subject is None:
+        raise NoDataError(f"no subject {name} of L2S")
+    return subject, folder_of(name, roots)
+
+
+def folder_of(name: str, roots: Sequence[str]) -> Path:
+    """The model folder of a name; NoDataError without one."""
     folder = find_named(name, roots)
-    if subject is None or folder is None:
+    if folder is None:
         raise NoDataError(f"no model {name} below {', '.join(roots)}")
-    return subject, folder
+    return folder
 
 
 def present(subject: Subject, roots: Sequence[str]) -> Subject:

@@ -1,0 +1,98 @@
+"""Vectors of beam search in doses: clusters of a stored sample, in which any number of further ones is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bench.harness import record
+from bench.harness.cache import COLLECTING, model_name, stamp
+from bench.harness.testset import spread, test_file
+from bench.harness.vectors import HELD_OUT, KEPT, K, Layer, Sample
+from sharpbeam.cli.fit_progress import shown_progress
+from sharpbeam.decoding.loading import load_model
+from sharpbeam.fit.collect import Collection, Collector
+from sharpbeam.fit.progress import Reporter
+from sharpbeam.fit.screen.clusters import Tally
+from sharpbeam.fit.screen.counting import Source, count_more
+from sharpbeam.options.decode import MachineOptions
+from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.text.lines import Pair, TextInput, column_pairs
+
+DOSES = (300_000, 1_000_000, 3_000_000, 10_000_000)
+STORED = 300_000  # vectors of the sample
+BEAM = 5
+TEST = "ntrex/eng-por.tsv.gz"
+COUNTING = (*COLLECTING, "bench/harness/doses.py")
+
+Text = Annotated[str, typer.Option(help="source text, a sentence a line: measure sets of --doses vectors, of beam 5")]
+Amounts = Annotated[list[int], typer.Option(help="vectors that the sets are made of; may be repeated")]
+TestPairs = Annotated[str, typer.Option(help="with --text: source and reference, in the folder of the text")]
+
+
+@dataclass(frozen=True)
+class Dosed:
+    """A layer whose vectors to fit on are the sample of a text, pairs to measure on, and what counts the rest."""
+
+    layer: Layer
+    pairs: list[Pair]
+    source: Source
+
+    def lines(
+        self,
+        benchmark: str,
+        clusters: Sequence[tuple[Tally, dict[str, Any]]],
+        vectors: int,
+        measure: Callable[[Tally, dict[str, Any]], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """The recorded line of each of `clusters`, which are without counts, with their options, at `vectors`.
+
+        Counted and measured only if one of them is not recorded for this commit.
+        """
+        facts = {"model": self.layer.name, "beam": BEAM, "fitted_on": vectors, "sentences": len(self.pairs)}
+        lines = [record.find(benchmark, facts | options) for _, options in clusters]
+        if all(lines):
+            return [line for line in lines if line]
+        tallies = [replace(tally) for tally, _ in clusters]
+        for tally in tallies:
+            tally.add(self.layer.fit.hidden, self.layer.fit.top)
+        with shown_progress() as listen:
+            identity = [options for _, options in clusters]
+            counted = count_more([self.source], tallies, identity, vectors, Reporter(listen))
+        for i, (tally, options) in enumerate(zip(tallies, identity, strict=True)):
+            if lines[i] is None:
+                figures = {"vectors": counted, **measure(tally, options)}
+                lines[i] = record.write(benchmark, figures, threads=1, options=facts | options)
+        return [line for line in lines if line]
+
+
+def collect_dosed(folder: Path, text: str, data: str, test: str, sentences: int) -> Dosed:
+    """The sample of the beginning of `text`, and vectors of the `test` pairs; kept files are used again."""
+    parts, pairs = load_model(folder, MachineOptions()), list(column_pairs(test_file(data, test), 0, 1))
+    weight, bias = parts.model.output()
+    parts = replace(parts, exact=ScanLayer.build(weight, bias))  # the exact top k, sooner
+    digest = stamp(folder, Path(text), test_file(data, test), code=COUNTING)
+    home, lines, name = (
+        KEPT / f"{model_name(folder)}-{digest}-beam-{BEAM}",
+        TextInput((Path(text),)),
+        model_name(folder),
+    )
+    with shown_progress() as listen, Reporter(listen).stage("collecting", STORED, "vectors") as advance:
+        collector = Collector(parts, home, BEAM, K)
+        sample = collector.collect(lines, {}, STORED, advance)
+    held_out = Collector(parts, home / "test", BEAM, K).collect(
+        (source for source, _ in pairs), {}, HELD_OUT, lambda _: None
+    )
+    fit, held = _sample(sample), _sample(held_out)
+    layer = Layer(name, weight, bias, parts.model.eos_id, fit, held, held)
+    return Dosed(layer, spread(pairs, sentences), Source(collector, lines, sample))
+
+
+def _sample(collection: Collection) -> Sample:
+    records = collection.read()
+    return Sample(np.ascontiguousarray(records["hidden"]), np.ascontiguousarray(records["token"]))
