@@ -10,14 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bench.harness import cache, prepare, record, vectors
 from bench.papers.l2s.subjects import SUBJECTS, Subject
 from sharpbeam import Translator
-from sharpbeam.options.decode import DecodeOptions, SearchOptions
-from sharpbeam.search.registry import SearchInputs
 from sharpbeam.text.vocabulary import read_vocabularies
 
 MODELS = record.ROOT / "models"
@@ -168,36 +165,6 @@ def test_cube_pruning(data):
     assert headline["contenders"]["NBS+SN"]["ratio"] == 1
     rates = merging.measure(bench, ("de-en", "de-en"), beam=4)
     assert rates["points"]["ACP+SN"]["merging_rate"] > 1 and "log Z" in merging.describe(rates)
-
-
-def test_rows_that_reach_the_bar():
-    from bench.papers.cube import bound
-
-    sources, plain = [german for _, german in PAIRS], Translator("de-en")
-    expected = plain.translate(sources, beam_size=6, output_layer="exact", return_scores=True)
-    before = bound.COUNTS.copy()
-    line = bound.measure("de-en", sources, "pairs", 6)
-    assert bound.COUNTS["rows"] - before["rows"] == plain.work.expansions
-    assert line["rows_per_step"] == round(plain.work.expansions / plain.work.request_steps, 2)
-    assert 0 < line["parents"] < line["reached"] <= line["ran"] < 1 < line["calls"]
-    same = plain.translate(sources, beam_size=6, output_layer="exact", return_scores=True, search=bound.NAME)
-    assert same == expected
-
-
-def test_the_bar_is_the_score_of_the_last_candidate_that_is_taken():
-    from bench.papers.cube import bound
-
-    inputs = SearchInputs(DecodeOptions(search=SearchOptions(beam_size=2, max_length=9)), 1, 2, 9)
-    search, before = bound.CountingSearch(inputs), bound.COUNTS.copy()
-    scores = np.array([[-1.5, -2.0], [-1.25, -4.0], [-2.5, -3.0]])
-    eos = np.array([[True, False], [False, False], [False, False]])
-    for least, reached in ((-2.0, 3), (-2.01, 2)):  # the bar is -2: an equal score may still matter
-        assert search._count(7, np.array([-1.0, -1.0, least]), scores, eos, False) == [-1.25, -2.0]
-        assert (bound.COUNTS - before)["reached"] == reached
-        before = bound.COUNTS.copy()
-    assert search._count(7, np.array([-1.0, -1.0, -1.4]), scores, eos, True) == []
-    assert (bound.COUNTS - before)["reached"] == 3  # at max_length the two best end, and the bar is -1.5
-    assert (bound.COUNTS - before)["parents"] == 2
 
 
 @needs_sacrebleu

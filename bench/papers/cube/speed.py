@@ -21,8 +21,8 @@ import typer
 from bench.flags import Data, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, german_english
-from bench.papers.cube import bound, merging
+from bench.harness.testset import DATA
+from bench.papers.cube import merging
 from bench.papers.cube.bench import Bench, Setting, settings
 from bench.papers.stream.stream import SETS
 from sharpbeam.decoding.results import Translation
@@ -121,22 +121,14 @@ def main(
     data: Data = DATA,
     model: Annotated[str, typer.Option(help="the model trained without self-normalization")] = PLAIN,
     self_normalized: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALIZED,
-    part: Annotated[
-        str, typer.Option(help="speed (curves and claim), merging (rates, and log Z) or bound (rows)")
-    ] = "speed",
+    part: Annotated[str, typer.Option(help="speed (curves and claim) or merging (rates, and log Z)")] = "speed",
     sentences: Sentences = 100,
     name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
     beams: list[int] = list(BEAMS),
     claim_beam: Annotated[int, typer.Option(help="beam size of the claim")] = CLAIM_BEAM,
     rounds: Rounds = 3,
-    english: Annotated[bool, typer.Option(help="bound: the model reads English, not German")] = False,
 ) -> None:
     """Measure, print and record."""
-    if part == "bound":
-        texts = german_english(data, sentences, SETS[name])
-        for beam in beams:
-            print(bound.describe(bound.measure(model, texts[english], f"{name}, English" if english else name, beam)))
-        return
     bench = Bench(model, self_normalized, data, sentences, name)
     if part == "merging":
         print(merging.describe(merging.measure(bench, (model, self_normalized), claim_beam)))
