@@ -109,3 +109,9 @@ def test_int8_is_measured_on_a_text_without_a_preview(tiny_model: Path, tmp_path
     shutil.copytree(tiny_model, folder)
     (line,) = measure_and_fit(folder, sources=sentences[:3], preview=False)
     assert line.startswith("Number type ") and not (folder / "preview.json").exists()
+
+
+def test_files_for_firefox_take_no_options_of_model_folders(call: Run, place: Path) -> None:
+    call("convert", "de-en", "out", "--format", "firefox", "--overwrite").refused(2, "--overwrite is for model folders")
+    call("convert", "de-en", "out", "--format", "firefox").refused(1, "hidden_dim is", "a transformer")
+    assert not (place / "out").exists()

@@ -111,7 +111,7 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
     """
     path = Path(origin)
     if is_model_folder(path):
-        raise InputError(f"{path} is a model of Sharpbeam already; use it as it is.")
+        raise InputError(f"{path} is a model of Sharpbeam already; use it as it is, or add --format firefox.")
     if "model_type" in _facts(path):
         _refuse_flags(source_spm, target_spm, "a model of Hugging Face")
         return read_hugging_face(path)

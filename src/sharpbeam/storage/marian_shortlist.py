@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from sharpbeam.errors import InputError
 from sharpbeam.output_layers.shortlist import Shortlist
 
 _MAGIC, _HEADER = 0xF11A48D5013417F5, struct.Struct("<6Q")
+_HASHED = 16  # the first byte that the checksum counts
 _MOST_BYTES = 1 << 26
 _UNUSED = 256  # tokens that the model's vocabulary may have and the file may lack: unused ones, and the decoder's start
 
@@ -62,6 +64,27 @@ def read_marian_shortlist(
     return Shortlist(np.array(sorted({*range(frequent), *always}), np.int32), start, token)
 
 
+def write_marian_shortlist(path: Path, shortlist: Shortlist, sources: int, eos: int) -> None:
+    """Write `shortlist` for one vocabulary of `sources` tokens on both sides, so that the file's sets are its own.
+
+    A file can only have the first ids in every set; other tokens of every set become translations of `eos`, with which
+    every source ends. A source token itself, which is in its set anyway, is left out once.
+    """
+    always = [token for token in shortlist.always.tolist() if token < sources]
+    frequent = next((i for i, token in enumerate(always) if i != token), len(always))
+    lists = [shortlist.token[begin:end].tolist() for begin, end in pairwise(shortlist.start[: sources + 1].tolist())]
+    for source, tokens in enumerate(lists):
+        if source in tokens:
+            tokens.remove(source)
+    best = max(map(len, lists))
+    lists[eos] += always[frequent:]
+    offsets = np.cumsum([0, *map(len, lists)]).astype("<u8")
+    ids = np.fromiter(chain.from_iterable(lists), "<u4", int(offsets[-1]))
+    body = struct.pack("<4Q", frequent, best, len(offsets), len(ids)) + offsets.tobytes() + ids.tobytes()
+    checksum = _checksum(bytes(_HASHED) + body)
+    path.write_bytes(struct.pack("<2Q", _MAGIC, checksum) + body)
+
+
 def _parts(raw: bytes) -> tuple[int, np.ndarray, np.ndarray]:
     """The number of frequent ids, the offsets [S + 1] and the ids; raises ValueError."""
     if not _HEADER.size <= len(raw) <= _MOST_BYTES:
@@ -82,6 +105,6 @@ def _parts(raw: bytes) -> tuple[int, np.ndarray, np.ndarray]:
 def _checksum(raw: bytes) -> int:
     """Marian's `hashMem` of all whole words of 8 bytes after the checksum."""
     seed, mask = 0, (1 << 64) - 1
-    for value in memoryview(raw)[16 : len(raw) - len(raw) % 8].cast("Q"):
+    for value in memoryview(raw)[_HASHED : len(raw) - len(raw) % 8].cast("Q"):
         seed ^= (value + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask
     return seed

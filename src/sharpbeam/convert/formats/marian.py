@@ -8,7 +8,8 @@ Quantized matrices (intgemm8, intgemm16) are transposed, embeddings ("Wemb") are
 and a value is integer / scale. Integers of 8 bits stay so; those of 16 bits become float32. Marian and its browsermt
 branch, which Firefox's models come from, number these types differently; both are read. Matrices that are packed for
 one kind of processor (FBGEMM's, and intgemm's for a register width) are refused. `*_QuantMultA`, the static scale of a
-layer's input, is left out: activations are quantized by the largest value of each vector, which clips nothing.
+layer's input, is left out: activations are quantized by the largest value of each vector, which clips nothing. Files
+are written with browsermt's numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 import re
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,15 @@ from sharpbeam.convert.formats.weights import Stored
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.tensors import Int8Matrix
 from sharpbeam.text.lines import check_regular, read_whole
+from sharpbeam.types import Floats
 
+CONFIG = "special:model.yml"  # an array that holds the options of the model, the last one
 _VERSION = 1
 _PLAIN = {0x101: "<i1", 0x102: "<i2", 0x104: "<i4", 0x402: "<f2", 0x404: "<f4"}
 _QUANTIZED = {0x4101: "<i1", 0x4102: "<i2", 0x10001: "<i1", 0x10002: "<i2"}  # browsermt's numbers, then Marian's
-_INPUT_SCALE = "_QuantMultA"
+_FLOATS, _BYTES, _INT8 = 0x404, 0x101, 0x4101  # the types that are written
+_ALIGNED = 256  # bytes that the data of each array begins at a multiple of
+INPUT_SCALE = "_QuantMultA"
 _LEAST_SCALE = 1e-30  # below it the values of 16-bit integers leave float32
 _MOST_ARRAYS, _MOST_RANK, _MOST_NAME = 1 << 16, 8, 1 << 12
 # Bytes of all arrays of a .npz, and how many times those of the file they may be: weights hardly compress, and a bomb
@@ -68,7 +74,7 @@ def read_marian_file(path: Path) -> dict[str, Stored]:
         arrays: dict[str, Stored] = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers, strict=True):
             data = raw.take(length)
-            if not name.endswith(_INPUT_SCALE):
+            if not name.endswith(INPUT_SCALE):
                 arrays[name] = _array(f"{path}: {name!r}", kind, shape, data)
         return arrays
 
@@ -96,6 +102,29 @@ def _array(name: str, kind: int, shape: tuple[int, ...], data: NDArray[np.uint8]
     matrix = Int8Matrix(rows, np.full((1, 1), scale, np.float32))
     matrix = matrix if is_embedding else matrix.T
     return matrix if dtype.itemsize == 1 else matrix.values()
+
+
+def write_marian_file(path: Path, arrays: Mapping[str, Floats | Int8Matrix], options: bytes) -> None:
+    """Write a binary model that `read_marian_file` reads: matrices of int8 have one scale, others are float32.
+
+    The int8 matrices are [out, in], or embeddings [V, D]; float32 arrays have two axes. `options` is special:model.yml.
+    """
+    entries: list[tuple[str, int, tuple[int, ...], bytes]] = []
+    for name, array in sorted(arrays.items()):
+        if isinstance(array, Int8Matrix):
+            shape = array.shape if "Wemb" in name else array.shape[::-1]
+            entries.append((name, _INT8, shape, array.integers.tobytes() + array.scale.astype("<f4").tobytes()))
+        else:
+            entries.append((name, _FLOATS, array.shape, array.astype("<f4").tobytes()))
+    entries = [(*entry[:3], entry[3] + bytes(-len(entry[3]) % _ALIGNED)) for entry in entries]
+    entries.append((CONFIG, _BYTES, (len(options),), options))
+    names = [name.encode() + b"\0" for name, *_ in entries]
+    head = struct.pack("<QQ", _VERSION, len(entries))
+    for encoded, (_, kind, shape, body) in zip(names, entries, strict=True):
+        head += struct.pack("<QQQQ", len(encoded), kind, len(shape), len(body))
+    head += b"".join(names) + b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in entries)
+    padding = -(len(head) + 8) % _ALIGNED
+    path.write_bytes(head + struct.pack("<Q", padding) + bytes(padding) + b"".join(body for *_, body in entries))
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.foreign import ForeignModel, checked_decoding
-from sharpbeam.convert.formats.marian import is_marian_file, read_marian_file, read_npz, read_options
+from sharpbeam.convert.formats.marian import CONFIG, is_marian_file, read_marian_file, read_npz, read_options
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.formats.weights import BFloat16, Stored, Tensor, Tensors, Weights
 from sharpbeam.convert.readers.tokens import TokenLists
@@ -26,13 +26,12 @@ from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.storage.marian_shortlist import is_marian_shortlist, read_marian_shortlist
 
-_CONFIG = "special:model.yml"
-_OUTPUT = "decoder_ff_logit_out"  # name of the output layer
+OUTPUT = "decoder_ff_logit_out"  # name of the output layer
 # Names of the source's, the target's and the output layer's, which may be tied.
 _EMBEDDINGS = (
     ("Wemb", "encoder_Wemb"),
     ("Wemb", "decoder_Wemb"),
-    (f"{_OUTPUT}_W", f"{_OUTPUT}_Wt", "Wemb", "decoder_Wemb"),
+    (f"{OUTPUT}_W", f"{OUTPUT}_Wt", "Wemb", "decoder_Wemb"),
 )
 _PRE_NORM = (
     "It is a pre-norm model (transformer-preprocess n): Marian's own decoder caches keys and values of earlier tokens "
@@ -54,7 +53,7 @@ _ONLY: dict[str, list[Any]] = {
     "transformer-pool": [False],
     "ulr": [False],
 }
-_NAMES = {
+NAMES = {
     "encoder_norm": "encoder_top_ln_{scale}",
     "decoder_norm": "decoder_top_ln_{scale}",
     "source_embedding_norm": "encoder_emb_ln_{scale}",
@@ -78,9 +77,9 @@ _NAMES = {
         },
     ),
 }
-_NORM_OF_SSRU = in_layers("{side}_l{number}_", {"ssru.norm": "rnn_ln_{scale}"})
+NORM_OF_SSRU = in_layers("{side}_l{number}_", {"ssru.norm": "rnn_ln_{scale}"})
 _YAML = (".yml", ".yaml")
-_SEARCH = {  # Marian's name -> ours
+SEARCH = {  # Marian's name -> ours
     "beam-size": "beam_size",
     "normalize": "length_penalty",
     "max-length-factor": "max_length_factor",
@@ -95,9 +94,9 @@ def read_marian(path: Path, source: Path | None, target: Path | None) -> Foreign
     options = path if path.suffix in _YAML else None
     path = _named_model(path) if options else path
     arrays: dict[str, Stored] = {**(read_marian_file(path) if is_marian_file(path) else read_npz(path))}
-    config_bytes = arrays.pop(_CONFIG, None)
+    config_bytes = arrays.pop(CONFIG, None)
     if not isinstance(config_bytes, np.ndarray):
-        raise ModelError(f"{path} lacks {_CONFIG}; it is no model of Marian.")
+        raise ModelError(f"{path} lacks {CONFIG}; it is no model of Marian.")
     facts = Facts(path, read_options(path, config_bytes.tobytes()))
     # Norms before a block have a suffix, which adds no information.
     names = {name: plain if (plain := name.removesuffix("_pre")) not in arrays else name for name in arrays}
@@ -123,7 +122,7 @@ def _read_transformer(facts: Facts, tensors: Tensors) -> dict[str, Any]:
     autoreg = facts.text("transformer-decoder-autoreg") or "self-attention"
     if autoreg not in ("self-attention", "rnn") or (autoreg == "rnn" and facts.text("dec-cell") != "ssru"):
         raise facts.refusal("transformer-decoder-autoreg", "self-attention, or rnn with dec-cell ssru")
-    sizes = tensors.add_embeddings(*_EMBEDDINGS, f"{_OUTPUT}_b") | {
+    sizes = tensors.add_embeddings(*_EMBEDDINGS, f"{OUTPUT}_b") | {
         "encoder_layers": facts.integer("enc-depth"),
         "decoder_layers": facts.integer("dec-depth"),
         "norm": "pre" if before else "post",
@@ -142,7 +141,7 @@ def _read_transformer(facts: Facts, tensors: Tensors) -> dict[str, Any]:
     for layer in range(sizes["decoder_layers"] if sizes["decoder_kind"] == "ssru" else 0):
         forget = weights.take(f"decoder_l{layer + 1}_rnn_bf", sizes["hidden_dim"])
         tensors[f"decoder.{layer}.ssru.cell.bias"] = np.concatenate([np.zeros_like(forget), forget])
-    add_tensors(tensors, sizes, _NAMES | _NORM_OF_SSRU if before else _NAMES)
+    add_tensors(tensors, sizes, NAMES | NORM_OF_SSRU if before else NAMES)
     weights.check_all_taken()
     return sizes
 
@@ -209,7 +208,7 @@ def _find_files(model: Path, options: Path | None, source: Path | None, target: 
         vocabularies = _vocabularies(model, facts)
         source, target = vocabularies[0], target or vocabularies[-1]
     shortlist, notes = _shortlist(model.parent, facts)
-    search = {ours: facts[theirs] for theirs, ours in _SEARCH.items() if "models" in facts and theirs in facts}
+    search = {ours: facts[theirs] for theirs, ours in SEARCH.items() if "models" in facts and theirs in facts}
     decoding = checked_decoding(options or model, search)
     return MarianFiles(model, source, target or source, shortlist, decoding, notes)
 
