@@ -107,6 +107,9 @@ class TrainOptions(Schema):
     average_decay: float = option(
         0.999, "of the running average of the weights that is validated and saved; 0 = none", ge=0, lt=1
     )
+    exportable: bool = option(
+        False, "for `convert --format firefox`: keeps at zero what Marian lacks, the embedding of bos, the SSRU's bias"
+    )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto", "of matmuls; auto: bfloat16 if the processor has instructions for it, else float32"
     )

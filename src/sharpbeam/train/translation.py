@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import sacrebleu
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from sharpbeam.convert.firefox import check_facts
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import InputError
 from sharpbeam.models.module import TranslationModule
@@ -122,6 +123,18 @@ def _padded(sequences: list[list[int]]) -> Tensor:
     return pad_sequence([torch.tensor(sequence) for sequence in sequences], True, PAD_ID)
 
 
+def keep_zero(parameter: nn.Parameter, rows: slice) -> None:
+    """Make `rows` of a parameter zero, and their gradients: Adam leaves such a number as it is."""
+
+    def without(gradient: Tensor) -> Tensor:
+        gradient = gradient.clone()
+        gradient[rows] = 0.0
+        return gradient
+
+    parameter.data[rows] = 0.0
+    parameter.register_hook(without)  # type: ignore[no-untyped-call]
+
+
 class TranslationTask(TrainingTask):
     """Training of the translation models."""
 
@@ -151,6 +164,8 @@ class TranslationTask(TrainingTask):
         for name in ("source_begin", "target_begin"):
             put = getattr(config, name, ())
             require(not put, f"model.{name}", put, "empty, for training puts nothing there")
+        if self.options.exportable:
+            check_facts(config, len(self.target))
         self.config: TranslationConfig = config
         self.longest = getattr(config, "max_positions", 0) or 1 << 20
         self.train_data = ParallelData(
@@ -165,6 +180,12 @@ class TranslationTask(TrainingTask):
     def module(self) -> TranslationModule:
         """A fresh model."""
         module: TranslationModule = self.architecture.module(self.config, self.options.dropout)
+        if self.options.exportable:
+            rows = slice(self.config.bos_id, self.config.bos_id + 1)
+            keep_zero(module.target_embedding, rows)
+            for name, parameter in module.named_parameters():
+                if name.endswith("ssru.cell.bias"):
+                    keep_zero(parameter, slice(len(parameter) // 2))  # of the candidates
         return module
 
     def epoch(self, epoch: int, skip: int) -> Iterator[Batch]:

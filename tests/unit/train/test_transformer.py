@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch")
 from support.torch_model import torch_translator  # noqa: E402
 
 from sharpbeam.api.translator import Translator  # noqa: E402
-from sharpbeam.errors import OptionError  # noqa: E402
+from sharpbeam.convert.conversion import convert_model  # noqa: E402
+from sharpbeam.convert.firefox import write_firefox  # noqa: E402
+from sharpbeam.errors import ModelError, OptionError  # noqa: E402
 
 FACTS = {
     "architecture": "transformer",
@@ -108,3 +110,22 @@ def test_one_model_of_many_directions(recipe, train, toy):
     assert [a.text for a in backwards] != [b.text for b in copied]
     with pytest.raises(OptionError, match="languages"):
         train(dataclasses.replace(made, model={}), "other")
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_an_exportable_student_is_written_for_firefox_and_translates_the_same_there(norm, recipe, train, toy):
+    """The embedding of bos and the SSRU's bias, which Marian lacks, stay zero; other runs are refused by name."""
+    facts = FACTS | {"hidden_dim": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "encoder_heads": 4}
+    facts |= {"decoder_kind": "ssru", "positions": "sinusoidal-t2t", "norm_epsilon": 1e-6, "norm": norm}
+    facts |= {"encoder_final_norm": norm == "pre", "decoder_final_norm": norm == "pre"}
+    made = dataclasses.replace(recipe, model=facts)
+    train(made, "plain", max_steps=20, precision="float32")
+    with pytest.raises(ModelError, match=r"bos is not zero.*train\.exportable"):
+        write_firefox(toy / "plain/best", toy / "refused")
+    train(made, "run", max_steps=100, validate_every=100, exportable=True, dropout=0.0)
+    write_firefox(toy / "run/best", toy / "firefox", TEXTS)
+    convert_model(toy / "firefox", toy / "back")
+    ours, back = (Translator(toy / name).translate(TEXTS, raw=True) for name in ("run/best", "back"))
+    assert [a.text for a in ours] == [b.text for b in back] and any(a.text for a in ours)
+    with pytest.raises(ModelError, match="positions is 'sinusoidal'"):
+        train(dataclasses.replace(made, model=facts | {"positions": "sinusoidal"}), "other", exportable=True)
