@@ -2,6 +2,7 @@
 
 Bergamot quantizes the input of each matmul by a fixed scale, NAME_QuantMultA. Here it is 127 over the largest value
 that the input has while the model translates some sentences: for Firefox's en-pt 3% below the shipped ones on average.
+Pre-norm is refused: Marian's own program decodes such a file as Sharpbeam does, but Bergamot 0.4.9 other texts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sharpbeam.api.translator import Translator
 from sharpbeam.convert.formats.marian import INPUT_SCALE, write_marian_file
 from sharpbeam.convert.formats.spm import read_spm
 from sharpbeam.convert.formats.weights import Tensor, values
-from sharpbeam.convert.readers.marian import NAMES, NORM_OF_SSRU, OUTPUT, SEARCH
+from sharpbeam.convert.readers.marian import NAMES, OUTPUT, SEARCH
 from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.errors import ModelError, OutputError, needs_extra
@@ -33,7 +34,8 @@ from sharpbeam.text.sample import language_of, sample
 from sharpbeam.types import Floats
 
 MODEL, VOCABULARY, SHORTLIST = "model.intgemm.alphas.bin", "vocab.spm", "lex.50.50.s2t.bin"
-_ONLY = {  # facts that have one value in Marian
+_ONLY = {  # facts that have one value in a model of Firefox
+    "norm": "post", "encoder_final_norm": False, "decoder_final_norm": False,
     "positions": "sinusoidal-t2t", "position_offset": 0, "norm_epsilon": 1e-6, "norm_kind": "layer", "head_dim": 0,
     "embedding_norm": False, "scaled_embedding": True, "scaled_attention": True, "shared_embedding": True,
     "tied_output": True, "attention_bias": True, "ffn_bias": True, "gated_ffn": False, "experts": 0, "languages": {},
@@ -74,13 +76,10 @@ def write_firefox(model: str | Path, output: Path, sources: Sequence[str] = ()) 
 def check_facts(config: Any, pieces: int) -> None:
     """Raise ModelError, by name, for a fact of a model with so many `pieces` that a model of Firefox cannot have."""
     config.need("hidden_dim", isinstance(config, TransformerConfig), "that of a transformer in a model of Firefox")
-    is_pre = config.norm == "pre"
-    facts = _ONLY | {"encoder_final_norm": is_pre, "decoder_final_norm": is_pre}
-    facts |= {"decoder_heads": config.encoder_heads, "decoder_ffn_dim": config.encoder_ffn_dim}
+    facts = _ONLY | {"decoder_heads": config.encoder_heads, "decoder_ffn_dim": config.encoder_ffn_dim}
     facts["target_vocab_size"] = pieces + (config.bos_id == pieces)  # one more: the token that the decoder starts from
     for name, value in facts.items():
         config.need(name, getattr(config, name) == value, f"{value!r} in a model of Firefox")
-    config.need("norm", not is_pre or config.decoder_kind == "ssru", "'post' with attention in a model of Firefox")
     config.need("activation", config.activation in ("relu", "swish"), "relu or swish in a model of Firefox")
     for name, number in _MULTIPLES.items():
         size = pieces if name == "target_vocab_size" else getattr(config, name)
@@ -103,16 +102,15 @@ def _checked(loaded: LoadedModel) -> tuple[TransformerConfig, bytes, int]:
 
 def _options(config: TransformerConfig, rows: int) -> dict[str, Any]:
     """The options of Marian that stand for the config."""
-    is_pre, ssru = config.norm == "pre", config.decoder_kind == "ssru"
+    ssru = config.decoder_kind == "ssru"
     return {
-        "type": "transformer", "dim-emb": config.hidden_dim, "dim-vocabs": [rows, rows],
+        "type": "transformer", "dim-emb": config.hidden_dim, "dim-vocabs": [rows, rows], "tied-embeddings-all": True,
         "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
         "transformer-heads": config.encoder_heads, "transformer-dim-ffn": config.encoder_ffn_dim,
         "transformer-ffn-depth": 2, "transformer-ffn-activation": config.activation,
-        "transformer-preprocess": "n" if is_pre else "", "transformer-postprocess": "da" if is_pre else "dan",
-        "transformer-postprocess-emb": "d", "transformer-postprocess-top": "n" if is_pre else "",
+        "transformer-preprocess": "", "transformer-postprocess": "dan", "transformer-postprocess-emb": "d",
+        "transformer-postprocess-top": "", "transformer-rnn-projection": config.ssru_projection,
         "transformer-decoder-autoreg": "rnn" if ssru else "self-attention", "dec-cell": "ssru" if ssru else "gru",
-        "transformer-rnn-projection": config.ssru_projection, "tied-embeddings-all": True,
     }  # fmt: skip
 
 
@@ -126,13 +124,6 @@ def _stored(folder: Path) -> dict[str, Tensor]:
     }
 
 
-def _names(config: TransformerConfig, ours: str) -> list[str]:
-    """Marian's names for one of our tensors, whose rows follow each other in it."""
-    is_pre = config.norm == "pre"
-    names = names_of(ours, NAMES | NORM_OF_SSRU if is_pre else NAMES)
-    return [f"{name}_pre" if is_pre and "_ln_" in name and "_top_" not in name else name for name in names]
-
-
 def _arrays(config: TransformerConfig, tensors: dict[str, Tensor], rows: int) -> dict[str, Floats | Int8Matrix]:
     """The arrays of Marian with `rows` tokens; ModelError for a weight that has to be zero there."""
     embedding, bias = tensors.pop("target_embedding"), values(tensors.pop("output_bias"))
@@ -141,7 +132,7 @@ def _arrays(config: TransformerConfig, tensors: dict[str, Tensor], rows: int) ->
         "Wemb": _with_one_scale(embedding[:rows]), f"{OUTPUT}_b": bias[None, :rows]
     }  # fmt: skip
     for ours, tensor in tensors.items():
-        names = _names(config, ours)
+        names = names_of(ours, NAMES)
         size = tensor.shape[0] // len(names)
         parts = [tensor[first : first + size] for first in range(0, tensor.shape[0], size)]
         if ours.endswith("ssru.cell.bias"):
@@ -180,7 +171,7 @@ def _input_scales(translator: Translator, sources: Sequence[str]) -> dict[str, F
 
     for layer, part in module.named_modules():
         if isinstance(part, torch.nn.Linear):
-            names = [name + INPUT_SCALE for name in _names(config, f"{layer}.weight")]
+            names = [name + INPUT_SCALE for name in names_of(f"{layer}.weight", NAMES)]
             part.register_forward_pre_hook(lambda _, inputs, names=names: note(names, inputs[0]))
     with torch.no_grad():
         for answer in translator.translate(sources, raw=True):

@@ -77,7 +77,7 @@ NAMES = {
         },
     ),
 }
-NORM_OF_SSRU = in_layers("{side}_l{number}_", {"ssru.norm": "rnn_ln_{scale}"})
+_NORM_OF_SSRU = in_layers("{side}_l{number}_", {"ssru.norm": "rnn_ln_{scale}"})
 _YAML = (".yml", ".yaml")
 SEARCH = {  # Marian's name -> ours
     "beam-size": "beam_size",
@@ -141,7 +141,7 @@ def _read_transformer(facts: Facts, tensors: Tensors) -> dict[str, Any]:
     for layer in range(sizes["decoder_layers"] if sizes["decoder_kind"] == "ssru" else 0):
         forget = weights.take(f"decoder_l{layer + 1}_rnn_bf", sizes["hidden_dim"])
         tensors[f"decoder.{layer}.ssru.cell.bias"] = np.concatenate([np.zeros_like(forget), forget])
-    add_tensors(tensors, sizes, NAMES | NORM_OF_SSRU if before else NAMES)
+    add_tensors(tensors, sizes, NAMES | _NORM_OF_SSRU if before else NAMES)
     weights.check_all_taken()
     return sizes
 
