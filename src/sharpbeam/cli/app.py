@@ -13,7 +13,7 @@ from sharpbeam.options.schema import option
 GROUPS = {  # the files of `verbs`, each with a verb of its name
     "Use a model": ("translate", "generate", "score"),
     "Serve it": ("serve",),
-    "Get a model": ("models", "convert", "train", "info"),
+    "Get a model": ("models", "convert", "train", "distil", "info"),
     "Make it faster": ("tune", "fit"),
     "Measure it": ("evaluate", "profile"),
 }

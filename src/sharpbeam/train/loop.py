@@ -22,6 +22,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from sharpbeam.errors import InputError, OptionError, SharpbeamError
+from sharpbeam.fit.new_model import measure_and_fit
+from sharpbeam.fit.progress import Listener
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
@@ -229,6 +231,20 @@ class Trainer:
             f"| {measure} | {figures[key]:.2f} |\n"
         )
         save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies, card)
+
+
+def train_model(recipe: Recipe, base: Path, output: Path, progress: Listener | None = None) -> list[str]:
+    """Train, measure int8 and fit the preview of OUTPUT/best; returns lines that say how the fits went."""
+    trainer = Trainer(recipe, base, output)
+    if trainer.progress.step:
+        say(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.")
+    trainer.run()
+    if not (output / "best" / "config.json").is_file():
+        return []
+    task = trainer.task
+    pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
+    pairs = [] if getattr(task.config, "languages", {}) else pairs
+    return measure_and_fit(output / "best", (), [source for source, _ in pairs], progress=progress)
 
 
 def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:

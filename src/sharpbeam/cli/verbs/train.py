@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import MISSING
 from pathlib import Path
 
@@ -36,23 +35,12 @@ def train(
     * `sharpbeam train recipes/de-en.toml --data CORPORA --output runs/de-en`
     * `echo "Guten Morgen." | sharpbeam translate runs/de-en/best`
     """
-    from sharpbeam.fit.new_model import measure_and_fit
-
     with needs_extra("sharpbeam train", "train"):
-        from sharpbeam.train.loop import Trainer
+        from sharpbeam.train.loop import train_model
         from sharpbeam.train.recipe import read_recipe
-        from sharpbeam.train.translation import TranslationTask
     plan = read_recipe(recipe, data)
     if max_steps is not None:
         plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, max_steps=max_steps))
-    trainer = Trainer(plan, recipe.parent, output)
-    if trainer.progress.step:
-        print(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.", file=sys.stderr)
-    trainer.run()
-    if (output / "best" / "config.json").is_file():
-        task = trainer.task
-        pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
-        pairs = [] if getattr(task.config, "languages", {}) else pairs
-        with shown_progress() as progress:
-            for line in measure_and_fit(output / "best", (), [source for source, _ in pairs], progress=progress):
-                print(line)
+    with shown_progress() as progress:
+        for line in train_model(plan, recipe.parent, output, progress):
+            print(line)
