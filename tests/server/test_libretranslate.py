@@ -33,6 +33,10 @@ def test_forms_are_as_good_as_json(live: Live, sentences: list[str]) -> None:
     assert form.json() == live.translate(sentences[0]).json()
     several = live.client.post("/translate", data={**fields, "q": sentences[:3]}).json()["translatedText"]
     assert several == live.translate(sentences[:3]).json()["translatedText"]
+    raw = "q=Balo é mike ñ.&source=xx&target=yy".encode()  # as `curl -d` sends it
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    answer = live.client.post("/translate", content=raw, headers=kind)
+    assert answer.json() == live.translate("Balo é mike ñ.").json()
     multipart = live.client.post("/translate", files={name: (None, value) for name, value in fields.items()})
     assert multipart.json() == form.json()
 

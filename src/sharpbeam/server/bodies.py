@@ -32,6 +32,7 @@ MOST_TERMS = 1000  # of a glossary
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+NOT_ASCII = re.compile(rb"[\x80-\xff]")
 BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{1,70}")
 HALF = "Invalid request: a text holds half a character (a surrogate)"
 
@@ -84,8 +85,15 @@ async def read_form(request: Request, most: int, seconds: float) -> FormData:
     """The form of a request in UTF-8, with at most one file; bounds and errors as in `read_fields`."""
     scope = {**request.scope, "headers": _form_headers(request)}
 
+    encoded = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+
     async def read(bounded: Receive) -> FormData:
-        return await Request(scope, bounded).form(max_files=1, max_fields=1000, max_part_size=most)
+        async def escaped() -> Message:  # letters as they are, as `curl -d` sends them
+            message = await bounded()
+            return {**message, "body": NOT_ASCII.sub(lambda byte: b"%%%02X" % byte[0][0], message.get("body", b""))}
+
+        receive = escaped if encoded else bounded
+        return await Request(scope, receive).form(max_files=1, max_fields=1000, max_part_size=most)
 
     try:
         return await _bounded(request, most, seconds, read)
