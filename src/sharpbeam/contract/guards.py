@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from sharpbeam.contract.sentences import Contract, bare, sentence_steps
+from sharpbeam.contract.sentences import Contract, bare, sentence_steps, with_unwritten
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import piece_ranges, words
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
@@ -113,6 +113,7 @@ def guarded_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps
 
     Omissions are looked for where the contract changes the options to have attention.
     """
+    spans = with_unwritten(text, spans, contract)
     first = yield from sentence_steps(text, spans, contract)
     # Attention that only the user wants shows no omission: an answer is the same without.
     judged = first if contract.changes.get("return_attention") else replace(first, source_tokens=())

@@ -23,13 +23,13 @@ _LINE = re.compile(r"[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029]+")  # or a cell
 # A bullet or a number before a sentence, or a letter in brackets.
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
-_PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–-]*[.!?…]?[\"”»'’)]?\s*")
+_PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–-]*[.!?…]?[\"”»'’)]?")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
 _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
 # A word that a title would begin with a capital letter.
 _LOWER = re.compile(rf"(?<![\w'’])(?!(?:{'|'.join(sorted(_LONG_SMALL))})\b)[a-zß-öø-ÿа-яёα-ωά-ώ]{{4}}")
 # Digits, capitals inside of words, options of programs; apart, each is found by its first letter, which is fast.
-_MARKED = (*map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]")), IN_WORDS)
+_MARKED = (*map(re.compile, (r"[\d_]", r"[A-Z](?<=[a-zA-Z][A-Z])", r"-(?<=[\s-]-)[\w-]", r";-?[()]")), IN_WORDS)
 
 
 def is_plain(text: str, spelling: Spelling) -> bool:
@@ -42,7 +42,7 @@ def is_plain(text: str, spelling: Spelling) -> bool:
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
-    spans = find_spans(text, contract.pattern, contract.spelling.lacks)
+    spans = find_spans(text, contract.pattern)
     ranges = list(sentence_ranges(text, spans, contract.language))
     spans = yield from together([_message_steps(span, contract) for span in spans])
     if len(ranges) == 1 and not spans:  # as plain lines, which are what `raw` makes of them
@@ -79,7 +79,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
     """
     hidden = covered(text, spans)
     ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
-    blank = blanked(text, [span for span in spans if not span.foreign])
+    blank = blanked(text, spans)
     for line in _LINE.finditer(hidden):
         at = line.start()
         if bullet := _BULLET.match(hidden, at, line.end()):

@@ -15,7 +15,7 @@ from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
-from sharpbeam.text.spans import Span, blanked, kept
+from sharpbeam.text.spans import Span, blanked, kept, with_foreign
 from sharpbeam.text.spelling import Spelling
 
 AGAIN = {"beam_size": 5, "num_hypotheses": 5}
@@ -66,6 +66,15 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         flags["span"] = None
     answer = replace(answer, source=text, hypotheses=answers, sentence_flags=tuple(flags))
     return answer if contract.changes.get("return_attention") else bare(answer, contract)
+
+
+def with_unwritten(text: str, spans: Sequence[Span], contract: Contract) -> Sequence[Span]:
+    """The spans, and words that the vocabulary cannot write in the case in which they are decoded."""
+    hidden, spelling = blanked(text, spans), contract.spelling
+    if contract.plain or not spelling.lacks(hidden):
+        return spans
+    case = case_of(text, hidden, contract.language, spelling.rarity)
+    return with_foreign(text, spans, case.text if case else text, spelling.lacks)
 
 
 def bare(translation: Translation, contract: Contract) -> Translation:

@@ -14,7 +14,7 @@ from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
 from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
 from sharpbeam.contract.guards import Decoded, guarded_steps
 from sharpbeam.contract.lines import cut_sentence, is_plain
-from sharpbeam.contract.sentences import Contract, sentence_steps
+from sharpbeam.contract.sentences import Contract, sentence_steps, with_unwritten
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import EMPTY, Translation
@@ -27,6 +27,8 @@ from sharpbeam.text.glossary import Glossary, lacking
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import covered, find_spans
 from sharpbeam.text.spelling import Spelling
+
+_CELL = re.compile(r"[^\t\s](?:[^\t]*[^\t\s])?")  # of a line with tabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ def _sentence_ranges(
         return []
     ranges = [(0, len(segment.text.rstrip() if options.split_sentences else segment.text))]
     if options.split_sentences and not is_plain(segment.text, spelling):
-        ranges = split_sentences(covered(segment.text, find_spans(segment.text)), language)  # none ends in a span
+        whole = split_sentences(covered(segment.text, find_spans(segment.text)), language)  # none ends in a span
+        cells = [(start, _CELL.finditer(segment.text[start:end])) for start, end in whole]
+        ranges = [(start + cell.start(), start + cell.end()) for start, own in cells for cell in own]
     merged: list[tuple[int, int]] = []
     fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
     for start, end in ranges:
@@ -135,7 +139,7 @@ def _decode_steps(
 ) -> Steps[Decoded]:
     """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
     stays = re.compile("|".join(map(re.escape, fixed))) if fixed else None
-    spans = find_spans(text, stays, contract.spelling.lacks)
+    spans = with_unwritten(text, find_spans(text, stays), contract)
     attends = contract.attends and (guarded or attended)
     plain = not spans and is_plain(text, contract.spelling)
     own = replace(contract, changes={"return_attention": True} if attends else {}, plain=plain)

@@ -44,6 +44,7 @@ SMALL_WORDS = {  # that many titles have in lower case
     "nl": "aan als bij de den der een en het in met na naar of om op over per te ten tot uit van voor",
 }
 _SMALL = {language: frozenset(words.split()) for language, words in SMALL_WORDS.items()}
+_ANY_SMALL = frozenset[str]().union(*_SMALL.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ def case_of(text: str, hidden: str, language: str, rarity: Callable[[str], float
     little = {at for match in _LITTLE.finditer(hidden) for at in range(*match.span())}
     small = [word for word in words[1:] if _is_small(word[0].lower(), language)]
     others = [word[0] for word in words if word[0][0].islower() and word.start() not in little]
-    if name == "title" and not all(_is_small(word, language) for word in others):
+    if name == "title" and not all(
+        word in _ANY_SMALL if not language else _is_small(word, language) for word in others
+    ):
         return None
     spelled, lowered = text, 0
     for word in chosen:

@@ -57,8 +57,11 @@ def _is_copy(source: str, answer: str) -> bool:
     """Whether most words of the answer are those of the source at about their place, or many in a row are."""
     ours, theirs = ([word for word in WORD.findall(text) if word[0].isalpha()] for text in (source, answer))
     same = {word.casefold() for word in ours}
-    if len(ours) < LEAST_COPIED or sum(word.casefold() in same for word in theirs) < LEAST_COPIED:
+    copied = [word for word in theirs if word.casefold() in same]
+    if len(ours) < LEAST_COPIED or len(copied) < LEAST_COPIED:
         return False  # of most answers
+    if all(map(str.istitle, copied)) and any(map(str.islower, ours)):
+        return False  # of names
     if source.isupper():
         ours, theirs = ([word.lower() for word in words] for words in (ours, theirs))
     if _longest_run(ours, theirs) >= LONGEST_RUN:

@@ -46,7 +46,7 @@ _HARD = (  # bounded, so that no text takes long; a tick next to a space is a st
     rf"(?<![\d%])%(?:\d{{1,2}}\$)?[-+#0]{{0,5}}{_WIDTH}(?:hh?|ll?|L|z|j|t)?[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%",
     r"(?<![\w$])\$[A-Za-z_]\w{0,60}|%[A-Z_]{2,60}%",
     r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[\da-fA-F]{1,6});",
-    r"\[\^?\d{1,4}(?:[,\u2013-]\s?\d{1,4}){0,20}\]|\[[A-Z_]{2,60}\]",
+    r"\[\^?\d{1,4}(?:[,\u2013-]\s?\d{1,4}){0,20}\]|\[!?[A-Z_]{2,60}\]|(?<!\S)\[[ xX]\](?=\s)",
     r"(?<![\w:]):[a-z][\w+-]{0,60}:(?![\w:])",
     r"(?<![\w@/])@\w[\w.-]{0,60}\w|(?<![\w&#])#\w{1,100}",
     r"(?<![\w.:/\\])[A-Za-z]:\\[^\s\"<>|]{1,500}|\\\\\w[\w.-]{0,60}\\[^\s\"<>|]{1,500}",
@@ -54,7 +54,7 @@ _HARD = (  # bounded, so that no text takes long; a tick next to a space is a st
     rf"(?<![\w.-])(?:{_COMMAND})(?:\s(?:{_ARGUMENT}|[a-z][a-z-]{{0,20}}(?=\s-|\s\S{{0,60}}?[\d_./=]\S{{0,60}}\w))){{0,8}}\s{_ARGUMENT}(?!\w)",
     rf"(?<![\w.-])(?:{_VERBOSE})\s(?:{_ACTION})(?:\s{_ARGUMENT}){{0,8}}(?:\s[a-z][\w-]{{1,60}}(?:[=<>~!@]{{1,2}}\w[\w.]{{0,30}})?)?(?!\w)",
     r"(?<![\w-])--[a-zA-Z][\w-]{0,60}(?:=\S{0,200}\w)?|(?<![\w-])-[a-zA-Z](?![\w-])",
-    r"(?<![\w.-])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?![\w-])",
+    r"(?<![\w.-])\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?![\w-])",
     rf"(?<![\w./-])(?:[\w.-]{{1,60}}/){{0,20}}[\w-]{{1,80}}(?:\.[\w-]{{1,20}}){{0,4}}\.(?i:{_ENDING})(?![\w/-]|\.\w)|"
     r"(?<![\w./-])(?:[\w.-]{1,60}/){1,20}[\w-]{1,80}\.[a-z]{1,4}(?![\w/-])",
     rf"(?<![\w.@-])(?:[a-z0-9][a-z0-9-]{{0,60}}\.){{1,8}}(?:{_TLD})(?:/[^\s<>\"“”«»`|\\]{{0,500}})?(?![\w-])",
@@ -63,6 +63,8 @@ _HARD = (  # bounded, so that no text takes long; a tick next to a space is a st
     r"(?<![\w.])v\d{1,9}(?:\.\d{1,9}){0,8}(?:-[\w.]{0,60}\w)?(?!\w)",
     r"(?<![\w-])(?=[\w-]{0,60}?\d[\w-]{0,60}?\d)(?=[\w-]{0,60}?[A-Z])(?:[A-Z0-9]{1,30}[-_/]){1,8}[A-Z0-9]{1,30}(?![\w-])",
     r"(?<!\w)(?=\w{0,60}?\d\w{0,60}?\d)(?=\w{0,60}?[A-Z])[A-Z0-9]{5,60}(?![\w-])",
+    r"(?P<face>(?<![\w:;=])[:;=]['-]?[()\[\]DPpO3](?![\w(]))",
+    r"(?<![\w.])(?:(?:[a-z]\w{1,40}\.){2,8}[A-Z]|(?:[A-Z]\w{0,40}\.){1,8}[A-Z][a-z]{1,30}[A-Z]|\.[A-Z][A-Z])\w{0,60}",
     _EMOJI,
 )
 _SOFT = (
@@ -72,20 +74,20 @@ _SOFT = (
 )
 _SPAN = "|".join((f"(?P<soft>{_SOFT[0]})", *_HARD, f"(?P<name>{_SOFT[1]})"))  # compiled where needed, as _PART: 10 ms
 _HINT = re.compile(
-    r"[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w*\d|\d\w*-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|"
-    rf"[\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
+    r"[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w*\d|\d\w*-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|[:;=]['-]?[()DPpO3]|\.[A-Z]|"
+    rf"[\u20e3\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
 )
 IN_WORDS = re.compile(rf"\(\)|\b(?:{_VERBOSE})\s(?:{_ACTION})\b")  # spans that no digit, sign or capital shows
 MOST_LETTERS = 4000  # of a message
 MOST_PATTERN = 1000  # letters of a user's pattern
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
 ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters
-_AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]?"  # a sign at a number, as of a currency
+_AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]"  # a sign at a number, as of a currency
 # A number with the signs at it, a letter of a script without spaces, a word, or a sign.
-_PART = rf"{_AT}\d+(?:[.,]\d+)*[^\W{ALONE}]*{_AT}|[{ALONE}]|[^\W{ALONE}]+|[^\w\s]"
+_PART = rf"{_AT}?\d+(?:(?:[.,]|{_AT})\d+)*[^\W{ALONE}]*{_AT}?|[{ALONE}]|[^\W{ALONE}]+|[^\w\s]"
 _NO_LOSS = {*"¿¡", "Cc", "Cf", "Mn", "Me"}  # signs and categories that may be left out
 _CLOSING = ".,;:!?…'\"’”»"
-_AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "«": "»", "„": "“", "'": "'", "‘": "’"}
+_AROUND = {"<": ">", "‹": "›", "(": ")", "[": "]", '"': '"', "“": "”", "«": "»", "„": "“", "'": "'", "‘": "’"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +119,29 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
-def find_spans(
-    text: str, pattern: re.Pattern[str] | None = None, lacks: Callable[[str], bool] | None = None
-) -> list[Span]:
-    """The protected spans of `text`, in order; none overlaps another one.
-
-    `pattern` is the user's own; `lacks` says whether the vocabulary cannot write a text.
-    """
+def find_spans(text: str, pattern: re.Pattern[str] | None = None) -> list[Span]:
+    """The protected spans of `text`, in order; none overlaps another one. `pattern` is the user's own."""
     spans: list[Span] = []
     if pattern is not None:
         spans = [Span(*match.span(), match[0]) for match in pattern.finditer(text) if match[0].strip()]
     if _HINT.search(text):
         own = spans
         spans = sorted([*own, *(s for s in _own(text) if not overlaps(s, own))], key=lambda span: span.start)
-    spans = [_widened(text, span) for span in spans]
-    if lacks and lacks(text):
-        others = (span for span in _foreign(text, lacks) if not overlaps(span, spans))
-        spans = sorted([*spans, *others], key=lambda span: span.start)
-    return _merged(text, spans)
+    return _merged(text, [_widened(text, span) for span in spans])
+
+
+def with_foreign(text: str, spans: Sequence[Span], written: str, lacks: Callable[[str], bool]) -> list[Span]:
+    """The spans with words and signs that a vocabulary lacks as they are `written`, in another case; in order.
+
+    Those with one space between are one span.
+    """
+    found: list[Span] = []
+    for part in re.finditer(_PART, blanked(text, spans)):
+        span = Span(*part.span(), part[0], foreign=True)
+        if _NO_LOSS.isdisjoint((part[0], unicodedata.category(part[0][0]))) and lacks(written[slice(*part.span())]):
+            start = found.pop().start if found and text[found[-1].end : span.start] == " " else span.start
+            found.append(replace(span, start=start, text=text[start : span.end]))
+    return _merged(text, sorted([*spans, *found], key=lambda span: span.start))
 
 
 def overlaps(span: Span, others: Iterable[Span]) -> bool:
@@ -148,21 +155,11 @@ def _own(text: str) -> Iterator[Span]:
         start, end = match.span()
         if match["icu"]:
             end = message_end(text, start) or end
-        elif not match["code"]:
+        elif not (match["code"] or match["face"]):
             end = _trimmed(text, start, end)
         if end > start:
             yield Span(start, end, text[start:end], bool(match["soft"] or match["name"]))
         at = max(end, start + 1)
-
-
-def _foreign(text: str, lacks: Callable[[str], bool]) -> list[Span]:
-    """Words and signs that the vocabulary lacks; those with one space between are one span."""
-    spans: list[Span] = []
-    for part in re.finditer(_PART, text):
-        if _NO_LOSS.isdisjoint((part[0], unicodedata.category(part[0][0]))) and lacks(part[0]):
-            start = spans.pop().start if spans and text[spans[-1].end : part.start()] == " " else part.start()
-            spans.append(Span(start, part.end(), text[start : part.end()], foreign=True))
-    return spans
 
 
 def _trimmed(text: str, start: int, end: int) -> int:

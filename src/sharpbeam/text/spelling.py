@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from functools import cached_property
 from math import log
@@ -10,7 +11,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 
 FEW = 100  # pieces that are about as frequent: signs, endings and the like come first
 PROBE = "X1 471"  # what a vocabulary of pieces can write, and a list of words cannot
-RAISED = frozenset("¹²³⁰⁴⁵⁶⁷⁸⁹™")  # normalized to what is something else
+OTHERS = ("<super>", "<sub>", "<circle>", "<font>")  # letters and digits that are normalized to what is something else
 
 
 class Spelling:
@@ -37,5 +38,10 @@ class Spelling:
         if self._known is None:
             return False
         vocabulary, unknown = self._known
-        lacking = not RAISED.isdisjoint(text) or unknown in vocabulary.encode(text)
+        lacking = not text.isascii() and any(map(_is_other, text))
+        lacking = lacking or unknown in vocabulary.encode(text)
         return lacking and unknown not in vocabulary.encode(PROBE)
+
+
+def _is_other(sign: str) -> bool:
+    return sign > "\x7f" and unicodedata.decomposition(sign).startswith(OTHERS) and sign not in "ªº"

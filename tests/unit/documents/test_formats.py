@@ -55,6 +55,8 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", _KEPT, _KEPT),
         ("markdown", "| a b |\n|---|\n| c **d** |\n", "| b a |\n|---|\n| **d** c |\n"),
         ("markdown", "a # - 1.\n", "1\\. - # a\n"),
+        ("markdown", "- a [x] [!TIP] [^1] [y]\n", "- \\[y\\] [^1] [!TIP] [x] a\n"),
+        ("text", "1\ta b\t c\n", "1\tb a\t c\n"),
         ("subtitles", "1\n00:01,0 --> 00:02,0\na <i>b</i>\nc d\n", "1\n00:01,0 --> 00:02,0\nd c\n<i>b</i> a\n"),
         ("subtitles", "00:01,0 --> 00:02,0\n- a b\n- c d\n", "00:01,0 --> 00:02,0\n- b a\n- d c\n"),
         ("subtitles", _VTT + "a b\n", _VTT + "b a\n"),

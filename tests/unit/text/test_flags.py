@@ -37,6 +37,7 @@ def test_a_fault_is_flagged(text: str, flag: Flag) -> None:
         (SOURCE, SOUND),
         ("Tom met Anna Maria Smith of the New York Times.", "Tom encontrou Anna Maria Smith do New York Times."),
         ("He has read The Lord of the Rings twice.", "Ele leu The Lord of the Rings duas vezes."),
+        ("John Smith called Anna Brown.", "John Smith chamou Anna Brown."),
         ("Yes.", "Si."),
         ("We will go to the city tomorrow.", "我们明天去城里。"),
         ("United States", "EUA"),

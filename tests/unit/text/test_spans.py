@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sharpbeam.errors import OptionError
-from sharpbeam.text.spans import covered, find_spans, keep_pattern, kept, message_arms
+from sharpbeam.text.spans import covered, find_spans, keep_pattern, kept, message_arms, with_foreign
 
 
 def texts(text: str) -> list[str]:
@@ -38,6 +38,9 @@ def texts(text: str) -> list[str]:
         ("getUserName and my_var, foo() and a::b", "getUserName|my_var|foo()|a::b"),
         ("<b>bold</b> on example.com/path 😀", "<b>|</b>|example.com/path|😀"),
         ('He wrote "{x}" and {n}px.', '"{x}"|{n}px'),
+        ("Mail <a@b.com> now :( or 1\ufe0f\u20e3 ;)", "<a@b.com>|:(|1\ufe0f\u20e3|;)"),
+        ("See java.util.HashMap, System.NullReference and .NET", "java.util.HashMap|System.NullReference|.NET"),
+        ("At 2024-05-17 12:33:01,123 [x] and [!NOTE]", "2024-05-17 12:33:01,123|[x]|[!NOTE]"),
     ],
 )
 def test_spans_are_found(text: str, spans: str) -> None:
@@ -106,6 +109,9 @@ def test_patterns_of_a_user_are_one() -> None:
         ("I met Müller Köln-Süd\u2019s “Über”", ["Müller Köln", "Süd", "Über"]),
         ("Ask müller@x.de: ü", ["müller@x.de", "ü"]),
         ("这是£书", ["£"]),
+        ("Müller 😀", ["Müller", "😀"]),
+        ("<b>£5</b>{x}ü", ["<b>£5</b>{x}ü"]),
+        ("It is 19£20£5 cm", ["19£20£5"]),
         ("\u00adü\u0301\u200b ¿Qué?", ["ü"]),
     ],
 )
@@ -113,7 +119,8 @@ def test_words_that_a_vocabulary_lacks_are_spans(text: str, expected: list[str])
     def lacks(part: str) -> bool:
         return any(sign in part for sign in "üÜö£€¿\u00ad\u200b\u0301")
 
-    spans = find_spans(text, None, lacks)
+    spans = with_foreign(text, find_spans(text), text, lacks)
     assert [span.text for span in spans] == expected
-    assert all(span.foreign == ("@" not in span.text) for span in spans)
-    assert find_spans("A plain line.", None, lacks) == []
+    assert all(span.foreign == (find_spans(span.text) == []) for span in spans)
+    assert with_foreign("A plain line.", [], "A plain line.", lacks) == []
+    assert with_foreign("ÜBER", [], "uber", lacks) == []  # as it is decoded

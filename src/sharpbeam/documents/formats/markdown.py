@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
-_SPECIAL = re.compile(r"[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
+_GITHUB = r"\[(?:[ xX]|\^[\w-]{1,60}|![A-Z]{1,20})\](?![(\[])"  # a task, a footnote, an alert
+_SPECIAL = re.compile(rf"{_GITHUB}|[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
 _BLOCK = re.compile(r"^(?:([#>+=-])|(\d+)([.)]))(?=\s|[=-]|$)", re.M)
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")
 _EMPHASIS = re.compile(r"<(/?)(em|strong|s)>")
@@ -127,7 +128,7 @@ def _target(token: Token, name: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(lambda sign: "\\" + sign[0], text)
+    return _SPECIAL.sub(lambda sign: "\\" * (len(sign[0]) == 1) + sign[0], text)
 
 
 def _written(parts: list[Part], html: bool = False) -> str:
