@@ -184,7 +184,8 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     while 0 < place < len(text) and not (text[place].isspace() or text[place] in _SIGNS or spaceless(text[place])):
         place += 1
     article = _AFTER_ARTICLE.search(source[: span.start]) and _BEFORE_NOUN.match(text, place)
-    place = article.end() if article else place  # which attends to the noun
+    if article and not _AFTER_ARTICLE.search(text[:place] + " "):  # it attends to the noun, and has no other before it
+        place = article.end()
     left, right = _glued(source, span)
     space, end = "" if left or not place else " ", place
     if right and text[place : place + 1].isspace():

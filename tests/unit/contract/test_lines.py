@@ -335,6 +335,11 @@ def test_german_nouns_in_a_title_are_told_by_their_spelling() -> None:
     assert "Mein Haus steht heute leer" in texts
 
 
+def test_a_word_that_looks_like_an_article_moves_no_span() -> None:
+    text = "Word 3.5 %1$@ la la %1$@ la la end"
+    assert run(line_steps(text, Contract()), same).text == text
+
+
 class AsciiSpelling(Spelling):
     def lacks(self, text: str) -> bool:
         return not text.isascii()
