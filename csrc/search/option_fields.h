@@ -19,7 +19,7 @@ constexpr auto choice_names(CubePruning) { return std::array{"none", "exact", "a
 constexpr auto choice_names(MergeBy) { return std::array{"word", "likeness", "both"}; }
 
 struct SearchFields {
-  // hypotheses kept at each step; 1 = greedy
+  // hypotheses kept; 1 = greedy; models may set it
   int64_t beam_size = 5;
   // answers for each request; beam search gives at most beam_size
   int64_t num_hypotheses = 1;
