@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean, mean, median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ DEPTH = 2.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
-REQUESTS, TIMED = (1, 8), 20  # at a time, and steps, that gains are measured with
+REQUESTS, TIMED = (1, 8), 60  # at a time, and steps, that gains are measured with
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
 
@@ -102,15 +102,16 @@ def fit_preview(
     weight, bias = loaded.model.output()
     # Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
     scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
-    texts, parts = texts_or_sample(loaded, text), []
+    texts, parts, beams = texts_or_sample(loaded, text), [], list[Floats]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         with report.stage("collecting", count, "vectors") as advance:
             parts.append(collect_rows(scanned, lines, count, 1, 1, direction, advance)[1]["hidden"])
+        beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     report.note(f"fitting to {len(samples)} hidden vectors")
     preview = find_preview(weight, bias, samples)
-    gains = gains_of(weight, bias, preview, samples)
+    gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts))
     loaded.artifacts.save("preview", preview, {"gains": gains, "vectors": len(samples), "sample": not text})
     return PreviewFit(folder, preview, len(samples), not text, gains)
 
@@ -266,20 +267,21 @@ def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats)
     return Normalizer(DEPTH, near, far, spread)
 
 
-def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats) -> dict[str, float]:
+def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, beams: Floats) -> dict[str, float]:
     """Times that the preview is faster than a scan on this machine, a single request and a batch.
 
     "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
-    of 5. By the thread's processor time.
+    of 5, whose rows `beams` [N, D] are less sure than the `samples` of greedy search. By the thread's processor time.
     """
     layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
     row = np.ascontiguousarray(samples[:1])
     sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, row) for _ in range(5))
 
-    def gain(width: int, normalize: bool = True, extra: float = 0.0) -> float:
-        return geometric_mean(_step_gain(layer, scan, samples, width, n, normalize, extra) for n in REQUESTS)
+    def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
+        return geometric_mean(_step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS)
 
-    return {"greedy": gain(1, normalize=False), "scores": gain(1), "beam": gain(5, extra=sums)}
+    greedy, scores = gain(samples, 1, normalize=False), gain(samples, 1)
+    return {"greedy": greedy, "scores": scores, "beam": gain(np.asarray(beams, np.float32), 5, extra=sums)}
 
 
 def _nanoseconds(call: Callable[..., object], *arguments: object) -> int:
@@ -293,8 +295,8 @@ def _step_gain(
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    Medians of interleaved calls. Without `normalize` both find tokens only. `extra` nanoseconds a row are added to the
-    time of `layer`: for the closer sums that a search asks for.
+    Means of interleaved calls, since a few rows that are not sure take most of the time. Without `normalize` both find
+    tokens only. `extra` nanoseconds a row are added to the time of `layer`: for the closer sums that a search asks for.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
@@ -305,5 +307,5 @@ def _step_gain(
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
         of_scan = _nanoseconds(scan.native.topk_details, hidden, k, normalize)
         spent.append((of_scan, _nanoseconds(layer.native.topk_details, hidden, k, normalize, request, score, width)))
-    scanned, previewed = (median(times) for times in zip(*spent, strict=True))
+    scanned, previewed = (mean(times) for times in zip(*spent, strict=True))
     return float(scanned / max(1.0, previewed + extra * rows))

@@ -198,5 +198,5 @@ def test_a_bad_preview_is_refused(name, value, says):
 
 
 def test_gains_are_those_of_steps():
-    gains = gains_of(WEIGHT, BIAS, PREVIEW, hidden(14, 80))
+    gains = gains_of(WEIGHT, BIAS, PREVIEW, hidden(14, 80), hidden(15, 80))
     assert list(gains) == ["greedy", "scores", "beam"] and min(gains.values()) > 0
