@@ -156,7 +156,7 @@ def _doses() -> tuple[dict[int, dict[int, Line]], list[Line]]:
 
 def _cvp_1() -> Reading:
     doses, lines = _doses()
-    most = max(doses)
+    most = [*doses][-1]
     each = [
         f"K = {k}: {p['most_active']:.1%}, {p['difference']:+.1f}, {p['identical']:.0%}" for k, p in doses[most].items()
     ]
