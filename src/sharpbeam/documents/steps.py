@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic
 
@@ -25,7 +25,7 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary, lacking
 from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import covered, find_spans
+from sharpbeam.text.spans import Span, covered, find_spans
 from sharpbeam.text.spelling import Spelling
 
 _CELL = re.compile(r"[^\t\s](?:[^\t]*[^\t\s])?")  # of a line with tabs
@@ -139,13 +139,13 @@ def _decode_steps(
 ) -> Steps[Decoded]:
     """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
     stays = re.compile("|".join(map(re.escape, fixed))) if fixed else None
-    spans = with_unwritten(text, find_spans(text, stays), contract)
+    spans: Sequence[Span] = find_spans(text, stays)
     attends = contract.attends and (guarded or attended)
     plain = not spans and is_plain(text, contract.spelling)
     own = replace(contract, changes={"return_attention": True} if attends else {}, plain=plain)
     if guarded:
         return (yield from guarded_steps(text, spans, own))
-    return Decoded.whole((yield from sentence_steps(text, spans, own)))
+    return Decoded.whole((yield from sentence_steps(text, with_unwritten(text, spans, own), own)))
 
 
 def _sentence(source: str, decoded: Decoded, confident: bool, details: bool) -> Sentence:

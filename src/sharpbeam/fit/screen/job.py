@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import find_model, load_model
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, Collector, OutputMatrix
 from sharpbeam.fit.progress import Listener, Reporter
@@ -114,18 +114,13 @@ def fit_screen(
     check_folder(home, f"hidden vectors to {home}", "another --work folder")
     options = options.resolved(task == "language", config.target_vocab_size)
     loaded = load_model(folder, machine, task)
-    groups = dict[str, list[tuple[DirectedText, Collector]]]()
-    for one in texts:
-        collector = Collector(loaded, home / one.name, options.beam_size, options.top_k, one.direction)
-        groups.setdefault(one.direction.languages.scope(unit), []).append((one, collector))
+    groups = _groups(loaded, texts, home, unit, options)
     samples = {scope: _collect(group, min(options.vectors, STORED), report) for scope, group in groups.items()}
     output, screens, facts = OutputMatrix(*loaded.model.output()), dict[str, Fitted](), {}
     for scope, sources in samples.items():
         if scope:
             report.note(f"{scope}:")
-        collection, eos = Collection.of([source.sample for source in sources]), loaded.model.eos_id
-        more = partial(_count, sources, options, report) if options.vectors > STORED else None
-        screens[scope] = find_screen(collection, output, eos, options, report, more)
+        screens[scope] = _find(sources, output, loaded.model.eos_id, options, report)
         files = [file for one, _ in groups[scope] for file in one.facts()]
         facts[scope] = facts_of(screens[scope], options) | {"text": files}
     fit = ScreenFit(folder, screens, home if work else None, options.fidelity, output.weight.size)
@@ -133,10 +128,28 @@ def fit_screen(
         _check_good(fit, home)
     artifact = Screens(unit, {scope: fitted.screen for scope, fitted in screens.items()})
     loaded.artifacts.save("screen", artifact, facts[""] if unit == "all" else {"screens": facts})
-    if not work:
-        for _, collector in chain.from_iterable(groups.values()):
-            collector.remove()
+    for _, collector in () if work else chain.from_iterable(groups.values()):
+        collector.remove()
     return fit
+
+
+def _groups(
+    loaded: LoadedModel, texts: Sequence[DirectedText], home: Path, unit: Per, options: ScreenOptions
+) -> dict[str, list[tuple[DirectedText, Collector]]]:
+    """The texts of each scope, with what collects their vectors."""
+    groups = dict[str, list[tuple[DirectedText, Collector]]]()
+    for one in texts:
+        collector = Collector(loaded, home / one.name, options.beam_size, options.top_k, one.direction)
+        groups.setdefault(one.direction.languages.scope(unit), []).append((one, collector))
+    return groups
+
+
+def _find(
+    sources: Sequence[Source], output: OutputMatrix, eos_id: int, options: ScreenOptions, report: Reporter
+) -> Fitted:
+    """The screen of a scope, with the vectors beyond those that are stored."""
+    more = partial(_count, sources, options, report) if options.vectors > STORED else None
+    return find_screen(Collection.of([source.sample for source in sources]), output, eos_id, options, report, more)
 
 
 def unit_of(directions: Sequence[Languages], per: str, multilingual: bool) -> Per:
