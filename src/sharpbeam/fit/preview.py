@@ -11,6 +11,7 @@ would see. A scale for each token, its square over its product with its words, m
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,12 +34,13 @@ from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.preview import LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.storage.model_folder import read_config
+from sharpbeam.text.sample import crossed
 from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.intp]
 RIDGE = 0.02  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
-SHARE = 4  # coordinates for a code, on average: with 4 bits an eighth of int8's bytes
+SHARE = 8 / 3  # coordinates for a code, on average: with 4 bits a fifth of int8's bytes
 GROUP, MOST_CODES = 8, 2048  # codes that share a range, and of a token: kernels/table.h
 BITS = 4.0  # of a code
 TRAINED, ROUNDS = 4096, 8  # rows that words are found on, and rounds of k-means
@@ -46,12 +48,13 @@ MOMENT = 65_536  # rows that the second moment of the matrix is taken of
 AT_ONCE = 8192  # rows that are encoded together
 MOST_SCALE = 4.0
 CALIBRATED = 512  # hidden vectors for the normalizer
-DEPTH = 2.0  # of a normalizer's exact tokens
+DEPTH = 1.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
 REQUESTS, TIMED = (1, 8), 60  # at a time, and steps, that gains are measured with
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
+CROSSED = 4  # times that the sample sentences are crossed: they have a quarter of the vectors that are needed
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
 
 
@@ -106,7 +109,8 @@ def fit_preview(
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         with report.stage("collecting", count, "vectors") as advance:
-            parts.append(collect_rows(scanned, lines, count, 1, 1, direction, advance)[1]["hidden"])
+            more = lines if text else crossed(lines, CROSSED)
+            parts.append(collect_rows(scanned, more, count, 1, 1, direction, advance)[1]["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     report.note(f"fitting to {len(samples)} hidden vectors")
@@ -171,7 +175,7 @@ def _coordinates(rows: Floats, spread: Floats) -> tuple[Floats, Floats, Doubles]
 def _groups(variances: Doubles) -> list[Places]:
     """The coordinates of each code, by its share of the bits, in an order that gives each eight a like range."""
     width = len(variances)
-    codes = min(width, MOST_CODES, -(-width // (SHARE * GROUP)) * GROUP)
+    codes = min(width, MOST_CODES, math.ceil(width / (SHARE * GROUP)) * GROUP)
     low, high = np.log2(variances[-1]) - 2 * BITS, np.log2(variances[0])
     for _ in range(60):  # the distortion at which all coordinates need as many bits as there are
         level = (low + high) / 2

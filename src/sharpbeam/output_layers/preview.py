@@ -1,4 +1,4 @@
-"""The preview: logits by product quantization, 4-bit codes that are looked up: an eighth of the bytes of a scan.
+"""The preview: logits by product quantization, 4-bit codes that are looked up: a fifth of the bytes of a scan.
 
 Hidden vectors and rows of the output matrix are written in coordinates in which hidden vectors are independent and of
 variance 1, and the rows' variance falls from the first to the last. Groups of coordinates, short where the variance is

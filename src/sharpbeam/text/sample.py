@@ -6,6 +6,7 @@ names. Text of the kind that is translated is better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +27,15 @@ def sample_languages() -> tuple[str, ...]:
 def sample(language: str) -> list[str]:
     """The sentences of a language, by its code ("de", "de-AT", "deu_Latn"); of none that is here, English ones."""
     code = short_code(language)[:2]
-    path = _FOLDER / f"{code if code in sample_languages() else 'en'}.txt"
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    text = (_FOLDER / f"{code if code in sample_languages() else 'en'}.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def crossed(sentences: Sequence[str], times: int) -> list[str]:
+    """The sentences, then `times` as many that begin as one of them and end as another: more of the same kind."""
+    cut = [(one, max(one.find(" ", len(one) // 2), len(one) // 2)) for one in sentences]  # not all scripts have spaces
+    pairs = (pair for k in range(1, times + 1) for pair in zip(cut, cut[k:] + cut[:k], strict=True))
+    return [*sentences, *(a[:i] + b[j:] for (a, i), (b, j) in pairs)]
 
 
 def language_of(vocabulary: Vocabulary) -> str:

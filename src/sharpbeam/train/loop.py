@@ -93,7 +93,12 @@ class Trainer:
             if self.options.self_normalization:
                 center_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
-        self.optimizer = _optimizer(self.options, self.model)
+        parameters, betas = self.model.parameters(), (0.9, self.options.adam_beta2)
+        self.optimizer: torch.optim.Optimizer = (
+            torch.optim.SGD(parameters, lr=0.0)
+            if self.options.optimizer == "sgd"
+            else torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=1e-8, fused=True)
+        )
         self.progress = Progress()
         self.settings = identity(recipe, self.task.config, base, self.task.vocabularies)
         if self.checkpoint.exists():
@@ -255,13 +260,6 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
     before = read_settings(checkpoint).get("train.precision", "auto")
     precision = fastest_precision(options.device) if before == "auto" else before
     return replace(recipe, train=replace(options, precision=precision))
-
-
-def _optimizer(options: TrainOptions, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer that `options` name, its rate still zero."""
-    if options.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=0.0)
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)
 
 
 def copy_vocabularies(start: Path, output: Path) -> None:

@@ -13,7 +13,7 @@ from sharpbeam.fit.preview import fit_preview, worth_fitting
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts
-from sharpbeam.text.sample import sample
+from sharpbeam.text.sample import crossed, sample
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,17 @@ def test_the_matrix_is_hashed_once_a_load(model, monkeypatch):
     loaded = load_model(model.folder, MachineOptions(compute_type="float32", threads=1))
     loaded.layer_named("preview")
     assert len(hashed) == 1
+
+
+def test_crossed_sentences_begin_as_one_and_end_as_another():
+    assert crossed(["one two three", "four five", "你好吗吃"], 1) == [
+        "one two three",
+        "four five",
+        "你好吗吃",
+        "one two five",
+        "four吗吃",
+        "你好 three",
+    ]
 
 
 def test_without_text_the_sample_of_the_source_language_is_read(model, tmp_path):

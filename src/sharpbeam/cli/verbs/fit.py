@@ -33,7 +33,7 @@ def preview(
     vectors: int = option(6000, "Hidden vectors to fit to."),
     machine: MachineOptions,
 ) -> None:
-    """Fit the preview: nearly the exact layer's tokens, from an eighth of the bytes of an int8 scan.
+    """Fit the preview: nearly the exact layer's tokens, from a fifth of the bytes of an int8 scan.
 
     All tokens are previewed by 4-bit codes; those less than 6 standard deviations of their error below the best take
     exact logits. Takes seconds. Without --text, sample sentences of the package are read.

@@ -48,7 +48,9 @@ class L2sTask:
 def learn(task: L2sTask, weight: Floats, rounds: int, seed: int, steps: int = STEPS) -> Floats:
     """Cluster weights [C, D], without bias, learned from the spherical k-means `weight` [C, D] in `rounds` rounds."""
     torch.manual_seed(seed)
-    weight = weight * np.float32(MARGIN / max(_lead(task.hidden, weight), 1e-6))
+    logits = np.sort(task.hidden[:: max(1, len(task.hidden) // 4096)] @ weight.T, axis=1)
+    lead = float((logits[:, -1] - logits[:, -2]).mean()) if logits.shape[1] > 1 else 1.0  # of the best over the second
+    weight = weight * np.float32(MARGIN / max(lead, 1e-6))
     best, least = weight, np.inf
     for number in range(rounds + 1):
         counts = task.counts(weight)
@@ -96,9 +98,3 @@ def _descend(task: L2sTask, weight: Floats, counts: Counts, selection: NDArray[n
         optimizer.step()
         schedule.step()
     return v.detach().numpy()
-
-
-def _lead(hidden: Floats, weight: Floats) -> float:
-    """Mean lead of the best cluster's logit over the second best."""
-    logits = np.sort(hidden[:: max(1, len(hidden) // 4096)] @ weight.T, axis=1)
-    return float((logits[:, -1] - logits[:, -2]).mean()) if logits.shape[1] > 1 else 1.0
