@@ -1,9 +1,9 @@
 """Ours against CTranslate2, Marian and Hugging Face: the same weights, the same text, in turns, in one run.
 
-Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`) are given sources of 32 words with eos and asked for 32, so
-every engine takes the same steps; NLLB's begin with the tags of their languages. A model folder (`--model`, a trained
-transformer of ours) translates Tatoeba's test set, and BLEU is printed with the times. First all answers are checked:
-their lengths, or their BLEU.
+Random shapes (`--shape opus-6+6`, `opus-12+1`, `nllb-600m`, `base-memory`) are given sources of 32 words with eos and
+asked for 32, so every engine takes the same steps; NLLB's begin with the tags of their languages. A model folder
+(`--model`, a trained transformer of ours) translates Tatoeba's test set, and BLEU is printed with the times. First all
+answers are checked: their lengths, or their BLEU.
 
 How the others are set is said in engines.py; CTranslate2's vocabulary map and Marian's shortlist are our shortlist.
 """
@@ -39,6 +39,7 @@ from bench.harness.testset import DATA, german_english
 from bench.papers.l2s import shapes
 from bench.papers.stream.stream import VARIABLE
 from sharpbeam import Translator
+from sharpbeam.storage.model_folder import read_config
 
 BLEU_DISTANCE = 1.0
 
@@ -70,13 +71,15 @@ def bleu(job: Task, answers: Sequence[Sequence[str]]) -> float:
 
 
 def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Sequence[str] = ()) -> dict[str, Any]:
-    """One line: ratios against plain CTranslate2, and BLEU where the weights are trained.
+    """One line: ratios against plain CTranslate2 (Marian for an SSRU), and BLEU where the weights are trained.
 
     `others` are slow ones to be timed as well: "hugging-face", "marian", "onnx-runtime".
     """
-    chosen = best_ctranslate2(job)
-    contenders: dict[str, Run] = {"CTranslate2": ctranslate2(job, **chosen)}
-    if (job.folder / "shortlist.json").is_file():
+    recurrent = getattr(read_config(job.folder), "decoder_kind", "") == "ssru"  # CTranslate2 has no such decoder
+    baseline = "Marian" if recurrent else "CTranslate2"
+    chosen = {} if recurrent else best_ctranslate2(job)
+    contenders: dict[str, Run] = {} if recurrent else {"CTranslate2": ctranslate2(job, **chosen)}
+    if not recurrent and (job.folder / "shortlist.json").is_file():
         contenders["CTranslate2 with map"] = ctranslate2(job, **chosen, vmap=True)
     ours = {f"ours {layer}": Ours(job, layer) for layer in layers}
     contenders |= ours
@@ -84,8 +87,7 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
         contenders[f"ours {layers[-1]}, variable widths"] = Ours(job, layers[-1], **VARIABLE)
     if "hugging-face" in others:
         contenders["Hugging Face"] = hugging_face(job)
-    if "marian" in others:
-        kind = best_marian(job)
+    if kind := best_marian(job) if recurrent or "marian" in others else "":
         contenders["Marian"] = marian(job, kind)
         contenders["Marian with shortlist"] = marian(job, kind, shortlist=True)
     if "onnx-runtime" in others:
@@ -102,16 +104,16 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
                 continue
             scores[who] = bleu(job, answers)
             # Greedily, a model that is not trained to the end repeats itself, and one such answer moves BLEU by points.
-            if job.beam > 1 and scores[who] < scores["CTranslate2"] - BLEU_DISTANCE:
-                raise DisagreementError(f"{who}: BLEU {scores[who]:.2f}, CTranslate2 {scores['CTranslate2']:.2f}.")
+            if job.beam > 1 and scores[who] < scores[baseline] - BLEU_DISTANCE:
+                raise DisagreementError(f"{who}: BLEU {scores[who]:.2f}, {baseline} {scores[baseline]:.2f}.")
 
-    timings = interleave(contenders, "CTranslate2", rounds, check)
+    timings = interleave(contenders, baseline, rounds, check)
     first = ours[f"ours {layers[0]}"]
     per_sentence = {who: timing.median_s / len(job.texts) for who, timing in timings.items()}
     figures = {
         "ctranslate2": chosen,
         "bound": bound(job.folder, job.texts, output_layer=layers[0], **first.options),
-        **({"marian": kind} if "marian" in others else {}),
+        **({"marian": kind} if kind else {}),
         **({"onnx-runtime": rounded} if "onnx-runtime" in others else {}),
         "contenders": {
             who: {

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from bench.harness.cache import model_name, place, stamp
+from sharpbeam.convert.firefox import marian_options
+from sharpbeam.convert.readers.marian import NAMES
+from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import MachineOptions
@@ -68,9 +72,9 @@ def write_lex(folder: Path, path: Path) -> tuple[int, int]:
 def arrays(folder: Path) -> dict[str, Array]:
     """The arrays of Marian's model.npz for the model in `folder`; eos is never produced."""
     config = read_config(folder)
-    assert isinstance(config, TransformerConfig) and config.decoder_kind == "attention"
+    assert isinstance(config, TransformerConfig) and not config.ssru_projection
     assert config.shared_embedding and config.tied_output and not config.gated_ffn and not config.embedding_norm
-    text = "".join(f"{name}: {value}\n" for name, value in _options(config).items()) + "\0"
+    text = yaml.safe_dump(_options(config)) + "\0"
     weights: dict[str, Array] = dict(_weights(config, read_tensors(folder, config)))
     return weights | {"special:model.yml": np.frombuffer(text.encode(), np.int8)}
 
@@ -98,33 +102,9 @@ def binary(arrays: dict[str, Array], rounded: bool) -> bytes:
 
 def _options(c: TransformerConfig) -> dict[str, Any]:
     """The options that Marian keeps in a model: those that describe the network."""
-    post = c.norm == "post"
-    return {
-        "type": "transformer",
-        "version": "v1.12.0",
-        "dim-emb": c.hidden_dim,
-        "dim-vocabs": [c.source_vocab_size, c.target_vocab_size],
-        "enc-depth": c.encoder_layers,
-        "dec-depth": c.decoder_layers,
-        "dec-cell": "gru",
-        "input-types": [],
-        "tied-embeddings": "false",
-        "tied-embeddings-src": "false",
-        "tied-embeddings-all": "true",
-        "transformer-heads": c.encoder_heads,
-        "transformer-dim-ffn": c.encoder_ffn_dim,
-        "transformer-decoder-dim-ffn": c.decoder_ffn_dim,
-        "transformer-ffn-depth": 2,
-        "transformer-decoder-ffn-depth": 2,
-        "transformer-ffn-activation": _ACTIVATIONS[c.activation],
-        "transformer-decoder-autoreg": "self-attention",
-        "transformer-attention-mask": "default",
-        "transformer-preprocess": '""' if post else "n",
-        "transformer-postprocess": "an" if post else "a",
-        "transformer-postprocess-emb": '""',
-        "transformer-postprocess-top": '""' if post else "n",
-        "transformer-tied-layers": [],
-    }
+    before = {"transformer-preprocess": "n", "transformer-postprocess": "a", "transformer-postprocess-top": "n"}
+    version = {"version": "v1.12.0", "transformer-ffn-activation": _ACTIVATIONS[c.activation]}
+    return marian_options(c, c.target_vocab_size) | version | (before if c.norm == "pre" else {})
 
 
 def _weights(c: TransformerConfig, tensors: Any) -> dict[str, Floats]:
@@ -132,33 +112,12 @@ def _weights(c: TransformerConfig, tensors: Any) -> dict[str, Floats]:
     bias = np.array(tensors["output_bias"])
     bias[c.eos_id] = NEVER
     arrays = {"Wemb": tensors["target_embedding"], "decoder_ff_logit_out_b": bias[None]}
-
-    def norm(to: str, name: str, suffix: str = "") -> None:
-        arrays[f"{to}_ln_scale{suffix}"] = tensors[f"{name}.weight"][None]
-        arrays[f"{to}_ln_bias{suffix}"] = tensors[f"{name}.bias"][None]
-
-    def linear(to: str, letters: str, name: str) -> None:
-        weight, row = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-        for letter, part, offset in zip(
-            letters, np.split(weight, len(letters)), np.split(row, len(letters)), strict=True
-        ):
-            arrays[f"{to}_W{letter}"], arrays[f"{to}_b{letter}"] = np.ascontiguousarray(part.T), offset[None]
-
-    suffix = "_pre" if c.norm == "pre" else ""
-    for side, layers in (("encoder", c.encoder_layers), ("decoder", c.decoder_layers)):
-        for i in range(layers):
-            ours, theirs = f"{side}.{i}", f"{side}_l{i + 1}"
-            linear(f"{theirs}_self", "qkv", f"{ours}.attention.qkv")
-            linear(f"{theirs}_self", "o", f"{ours}.attention.out")
-            norm(f"{theirs}_self_Wo", f"{ours}.attention.norm", suffix)
-            if side == "decoder":
-                linear(f"{theirs}_context", "q", f"{ours}.cross.query")
-                linear(f"{theirs}_context", "kv", f"{ours}.cross.key_value")
-                linear(f"{theirs}_context", "o", f"{ours}.cross.out")
-                norm(f"{theirs}_context_Wo", f"{ours}.cross.norm", suffix)
-            linear(f"{theirs}_ffn", "1", f"{ours}.ffn.up")
-            linear(f"{theirs}_ffn", "2", f"{ours}.ffn.down")
-            norm(f"{theirs}_ffn_ffn", f"{ours}.ffn.norm", suffix)
-        if c.norm == "pre":
-            norm(f"{side}_top", f"{side}_norm", "_pre")
+    for ours in c.tensor_shapes().keys() - {"target_embedding", "output_bias"}:
+        names = names_of(ours, NAMES)
+        parts = np.split(tensors[ours], len(names))
+        if ours.endswith("ssru.cell.bias"):  # of the forget gate alone
+            names, parts = [names[1].replace("_Wf", "_bf")], parts[1:]
+        for name, part in zip(names, parts, strict=True):
+            suffix = "_pre" if c.norm == "pre" and "_ln_" in name else ""
+            arrays[name + suffix] = np.ascontiguousarray(part.T) if part.ndim == 2 else part[None]
     return arrays

@@ -6,6 +6,7 @@ CTranslate2 also the better of batches by sentences and by tokens and of inter_t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.engines import ctranslate2_model, hugging_face_model, marian_model, onnx_model
+from bench.engines.child import AVX2
 from sharpbeam import Translator
 from sharpbeam._core import table_names
 from sharpbeam.decoding.languages import LanguageTags
@@ -22,6 +24,8 @@ from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.vocabulary import read_vocabularies
 from sharpbeam.types import Ids
 
+CAPPED = os.environ.get("SHARPBEAM_ISA") == "avx2"
+os.environ |= AVX2 if CAPPED else {}  # the engines read it when they are imported
 LENGTH = 32  # tokens of a source and of an answer, eos counted
 MARIAN_TYPES = {
     one: (f"packed8{one}", f"intgemm8{one}", "packed16", f"intgemm16{one}", "float32") for one in ("avx2", "avx512")
@@ -216,7 +220,7 @@ def best_marian(job: Task) -> str:
 
     Types that the processor lacks would end the process.
     """
-    kinds = MARIAN_TYPES["avx512" if "avx512" in table_names() else "avx2"]
+    kinds = MARIAN_TYPES["avx512" if "avx512" in table_names() and not CAPPED else "avx2"]
     return min(kinds, key=lambda kind: _least(marian(job, kind)))
 
 

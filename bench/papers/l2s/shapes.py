@@ -65,6 +65,17 @@ SHAPES: Mapping[str, TransformerConfig] = {
         source_tag="source",
         target_tag=True,
     ),
+    "base-memory": dataclasses.replace(  # of Mozilla's training configurations
+        _OPUS,
+        source_vocab_size=32000,
+        target_vocab_size=32000,
+        hidden_dim=384,
+        encoder_ffn_dim=1536,
+        decoder_ffn_dim=1536,
+        decoder_layers=4,
+        decoder_kind="ssru",
+        activation="relu",
+    ),
     "tiny": dataclasses.replace(
         _OPUS, source_vocab_size=3000, target_vocab_size=3000, hidden_dim=64, encoder_ffn_dim=64
     ),

@@ -64,7 +64,7 @@ def write_firefox(model: str | Path, output: Path, sources: Sequence[str] = ()) 
     options |= {theirs: value for theirs, value in search.items() if value is not None}
     options |= {"word-penalty": 0, "gemm-precision": "int8shiftAlphaAll", "mini-batch": 64, "workspace": 128}
     with replacing_folder(output) as folder:
-        write_marian_file(folder / MODEL, arrays, yaml.safe_dump(_options(config, rows)).encode() + b"\0")
+        write_marian_file(folder / MODEL, arrays, yaml.safe_dump(marian_options(config, rows)).encode() + b"\0")
         (folder / VOCABULARY).write_bytes(spm)
         if loaded.artifacts.has("shortlist"):
             write_marian_shortlist(folder / SHORTLIST, loaded.artifacts.read("shortlist"), rows, config.eos_id)
@@ -100,7 +100,7 @@ def _checked(loaded: LoadedModel) -> tuple[TransformerConfig, bytes, int]:
     return config, spm, len(pieces)
 
 
-def _options(config: TransformerConfig, rows: int) -> dict[str, Any]:
+def marian_options(config: TransformerConfig, rows: int) -> dict[str, Any]:
     """The options of Marian that stand for the config."""
     ssru = config.decoder_kind == "ssru"
     return {

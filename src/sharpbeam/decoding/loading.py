@@ -294,7 +294,7 @@ def load_model(
         require(len(folders) == 1, "device", machine.device, "cpu for an ensemble")
         half = machine.device == "cuda" and isinstance(facts[0].config, TransformerConfig)
         machine = machine.resolved("float16" if half else "float32")
-    # What lost nothing when each of the models was converted or trained; int8 where none was tried.
+    # The type that lost nothing when each of the models was converted or trained; int8 where none was tried.
     types = {each.compute_type for folder in folders if (each := read_precision(folder)) is not None}
     measured = next((kind for kind in ("float32", "int16") if kind in types), "int8")
     machine = machine.resolved(tuned.get("compute_type") or measured)

@@ -138,7 +138,9 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     mean = samples.mean(axis=0, dtype=np.float64)
     center = weight.mean(axis=0, dtype=np.float64).astype(np.float32)
     some = np.linspace(0, len(weight) - 1, min(MOMENT, len(weight))).astype(np.intp)
-    to_hidden, to_rows, variances = _coordinates(weight[some] - center, samples - mean.astype(np.float32))
+    parts = (weight[some[at : at + AT_ONCE]] - center for at in range(0, len(some), AT_ONCE))
+    square = sum((part.T @ part).astype(np.float64) for part in parts) / len(some)
+    to_hidden, to_rows, variances = _coordinates(square, samples - mean.astype(np.float32))
     groups = _groups(variances)
     order, lengths = np.concatenate(groups), np.array([len(group) for group in groups], np.int32)
     basis, to_rows = np.ascontiguousarray(to_hidden[order]), np.ascontiguousarray(to_rows[:, order])
@@ -146,7 +148,7 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     words = _words((weight[trained] - center) @ to_rows, lengths)
     shift = (-basis.astype(np.float64) @ mean).astype(np.float32)
     encoded = _encoded(weight, center, to_rows, words, lengths)
-    offset = bias + ((weight - center) @ mean.astype(np.float32)).astype(np.float32)
+    offset = bias + (weight @ mean.astype(np.float32) - center @ mean.astype(np.float32))
     preview = Preview(basis, shift, center, words, lengths, *encoded[:2], offset, encoded[2])
     if not all(np.abs(each).max() <= LARGEST for each in (basis, words, offset, preview.deviation)):
         raise ArithmeticError(f"products of weight and samples exceed {LARGEST:g}")
@@ -154,22 +156,19 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     return replace(preview, normalizer=_calibrated(weight, bias, preview, held))
 
 
-def _coordinates(rows: Floats, spread: Floats) -> tuple[Floats, Floats, Doubles]:
-    """The maps of hidden vectors [D, D] and of rows [D, D], and the variance of the rows' coordinates [D], falling."""
-    width = rows.shape[1]
+def _coordinates(square: Doubles, spread: Floats) -> tuple[Floats, Floats, Doubles]:
+    """The maps [D, D] of centred hidden vectors `spread` [N, D] and of rows with the second moment `square` [D, D].
+
+    And the variance [D] of the rows' coordinates, falling.
+    """
     moment = (spread.T @ spread).astype(np.float64) / len(spread)
-    moment += (RIDGE * np.trace(moment) / width or 1.0) * np.eye(width)
-    square = (rows.T @ rows).astype(np.float64) / len(rows)
+    moment += (RIDGE * np.trace(moment) / len(square) or 1.0) * np.eye(len(square))
     sizes, directions = np.linalg.eigh(moment)
     root, inverse = directions * np.sqrt(sizes) @ directions.T, directions / np.sqrt(sizes) @ directions.T
     values, vectors = np.linalg.eigh(root @ square @ root)
     values, vectors = values[::-1], vectors[:, ::-1]
-    largest = max(float(values[0]), 1e-30)
-    return (
-        (vectors.T @ inverse).astype(np.float32),
-        (root @ vectors).astype(np.float32),
-        np.maximum(values / largest, 1e-12),
-    )
+    variances = np.maximum(values / max(float(values[0]), 1e-30), 1e-12)
+    return (vectors.T @ inverse).astype(np.float32), (root @ vectors).astype(np.float32), variances
 
 
 def _groups(variances: Doubles) -> list[Places]:
@@ -282,7 +281,7 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, be
     sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, row) for _ in range(5))
 
     def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
-        return geometric_mean(_step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS)
+        return geometric_mean(step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS)
 
     greedy, scores = gain(samples, 1, normalize=False), gain(samples, 1)
     return {"greedy": greedy, "scores": scores, "beam": gain(np.asarray(beams, np.float32), 5, extra=sums)}
@@ -294,7 +293,7 @@ def _nanoseconds(call: Callable[..., object], *arguments: object) -> int:
     return time.thread_time_ns() - began
 
 
-def _step_gain(
+def step_gain(
     layer: PreviewLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, normalize: bool, extra: float
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
