@@ -218,7 +218,7 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
 def best_marian(job: Task) -> str:
     """The type of products with which Marian is fastest here, of those that do not end the process, in two runs."""
     wide = "avx512" in table_names()
-    kinds = MARIAN_TYPES["avx512" if wide and not CAPPED else "avx2"]
+    kinds: Sequence[str] = MARIAN_TYPES["avx512" if wide and not CAPPED else "avx2"]
     kinds = kinds[1:] if wide and CAPPED else kinds  # FBGEMM does not pack for AVX2 on a processor with AVX-512
     return min(kinds, key=lambda kind: _least(marian(job, kind)))
 

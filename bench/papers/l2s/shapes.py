@@ -10,8 +10,8 @@ at 0.999).
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
+import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from sharpbeam.types import Floats
 HOME = ROOT / "build" / "bench" / "shapes"
 ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word
 CLUSTERS, SET = 100, 600
+ENTROPY = 1.5  # nats of a distribution; Firefox's models have .2. Flat ones have ten, and a beam of near-ties alone
 FIRST_WORD = 4
 
 _OPUS = TransformerConfig(
@@ -83,24 +84,12 @@ SHAPES: Mapping[str, TransformerConfig] = {
 
 
 def model(name: str) -> Path:
-    """The folder of the model `name`, made where it is not there yet.
-
-    Weights stay where only other facts of a shape have changed; sizes that have changed are refused when it is loaded.
-    """
+    """The folder of the model `name`, made where it is not there yet, or another shape is."""
     folder, config = HOME / name, SHAPES[name]
-    if not (folder / "screen.json").is_file():
+    if not (folder / "screen.json").is_file() or read_config(folder) != config:
+        shutil.rmtree(folder, ignore_errors=True)
         _make(folder, config)
-    elif read_config(folder) != config:
-        _write_facts(folder / "config.json", config)
     return folder
-
-
-def _write_facts(path: Path, config: TransformerConfig) -> None:
-    """Put `config` into a config.json, which keeps the facts of its weights."""
-    facts = json.loads(path.read_text(encoding="utf-8")) | dataclasses.asdict(config)
-    staging = path.with_suffix(".new")
-    staging.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    os.replace(staging, path)
 
 
 def sources(name: str, count: int, length: int, seed: int = 0) -> list[str]:
@@ -117,6 +106,9 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     pieces = ["<unk>", "<s>", "</s>", "<pad>", *(f"w{i}" for i in range(FIRST_WORD, size))]
     words = PieceVocabulary(pieces, special, (), None)
     tensors = {name: _random(draw, name, shape) for name, shape in config.tensor_shapes().items()}
+    last = "decoder_norm" if config.decoder_final_norm else f"decoder.{config.decoder_layers - 1}.ffn.norm"
+    # Normal logits of n tokens with the deviation s have an entropy of log(n) - s^2 / 2 (a random energy model).
+    tensors[f"{last}.weight"] *= np.float32(math.sqrt(2 * (math.log(size) - ENTROPY)))
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
     parts = load_model(folder, MachineOptions())
     ids = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag
