@@ -90,21 +90,30 @@ void ScanLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* lo
   });
 }
 
+float ScanLayer::total_of(const ScannedRow& row, int64_t refined, CandidateScratch& scratch, float& error) const {
+  error = 0.0f;
+  if (!row.form.sound) return matrix_.log_total(row.hidden, row.logits);
+  const Bound bound = bound_of(row.form);
+  return Candidates(matrix_, row.hidden, row.logits, bound, 1, refined, scratch).log_total(row.form.mean_error, error);
+}
+
 void ScanLayer::score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const {
   check_tokens(token, rows.rows, vocab());
   if (!normalize) return matrix_.logit_of_each(rows.hidden, token, rows.rows, log_prob);
   for_each_row(rows, [&](const ScannedRow& row, CandidateScratch& scratch) {
-    const Bound bound = bound_of(row.form);
-    float error = 0.0f, total = 0.0f;
-    if (row.form.sound) {
-      total = Candidates(matrix_, row.hidden, row.logits, bound, 1, kRefined, scratch)
-                  .log_total(row.form.mean_error, error);
-    } else {
-      total = matrix_.log_total(row.hidden, row.logits);
-    }
+    float error;
+    const float total = total_of(row, kRefined, scratch, error);
     rows.note(row.index, total, error);
     matrix_.logits(row.hidden, token + row.index, 1, log_prob + row.index);
     log_prob[row.index] = std::min(log_prob[row.index] - total, 0.0f);
+  });
+}
+
+void ScanLayer::closer_totals(const LayerRows& rows) const {
+  for_each_row(rows, [&](const ScannedRow& row, CandidateScratch& scratch) {
+    float error;
+    const float total = total_of(row, kCloser, scratch, error);
+    rows.note(row.index, total, error);
   });
 }
 

@@ -24,6 +24,8 @@ class ScanLayer final : public NormalizingLayer {
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
   bool estimates() const override { return true; }
+  bool has_closer() const override { return true; }
+  void closer_totals(const LayerRows& rows) const override;
   void exact_totals(const LayerRows& rows, float* total) const override {
     matrix_.log_totals(rows.hidden, rows.rows, total);
   }
@@ -41,7 +43,8 @@ class ScanLayer final : public NormalizingLayer {
   void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 
-  static constexpr int64_t kRefined = 16;
+  // Tokens whose logits in the normalizer are exact, and in a closer one.
+  static constexpr int64_t kRefined = 16, kCloser = 256;
 
  private:
   // A row with what its int8 form is worth and the approximate logits of all tokens.
@@ -54,6 +57,8 @@ class ScanLayer final : public NormalizingLayer {
   Bound bound_of(const Int8Hidden& row) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
+  // The normalizer of a row with the exact logits of the `refined` best, and how far it may be off.
+  float total_of(const ScannedRow& row, int64_t refined, CandidateScratch& scratch, float& error) const;
 
   OutputMatrix matrix_;
   Int8Matrix int8_;

@@ -130,6 +130,17 @@ FloatArray log_prob(const RowLayer& self, Floats hidden, Ids token) {
   return out.array;
 }
 
+Tuple<FloatArray, FloatArray> closer_normalizers(const RowLayer& self, Floats hidden) {
+  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
+  auto total = new_array<float>({hidden.shape(0)}), error = new_array<float>({hidden.shape(0)});
+  {
+    const WithoutGil released;
+    const Estimates closer{total.data, error.data};
+    self.closer_totals({x, static_cast<int64_t>(hidden.shape(0)), nullptr, nullptr, nullptr, &closer});
+  }
+  return nb::make_tuple(total.array, error.array);
+}
+
 // (log_prob, token, total, tokens that took exact logits)
 Tuple<FloatArray, IdArray, FloatArray, IdArray> topk_details(const ScanLayer& self, Floats hidden, int64_t k,
                                                              bool normalize) {
@@ -192,6 +203,8 @@ void bind_interface(nb::module_& module) {
       .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a, "floor"_a = nb::none(),
            "Write the k best tokens of each row of hidden [R, D] into log_prob and token [R, k].")
       .def("log_prob", &log_prob, "hidden"_a, "token"_a, "Log probability [R] of a token of each row.")
+      .def("closer_normalizers", &closer_normalizers, "hidden"_a,
+           "The closer normalizer [R] of each row, and how far it may be off [R]; scan and preview have it.")
       .def("unnormalized", &RowLayer::unnormalized, nb::keep_alive<0, 1>(),
            "The layer with logits for log probabilities; None where it has none.");
 }

@@ -77,17 +77,6 @@ Tuple<FloatArray, FloatArray> normalizers(const PreviewLayer& self, Floats hidde
   return nb::make_tuple(total.array, share.array);
 }
 
-Tuple<FloatArray, FloatArray> closer_normalizers(const PreviewLayer& self, Floats hidden) {
-  const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
-  auto total = new_array<float>({hidden.shape(0)}), error = new_array<float>({hidden.shape(0)});
-  {
-    const WithoutGil released;
-    const Estimates closer{total.data, error.data};
-    self.closer_totals({x, static_cast<int64_t>(hidden.shape(0)), nullptr, nullptr, nullptr, &closer});
-  }
-  return nb::make_tuple(total.array, error.array);
-}
-
 void bind(nb::module_& module) {
   nb::class_<PreviewLayer, RowLayer>(module, "PreviewLayer")
       .def("__init__", &construct, "weight"_a, "bias"_a, "basis"_a, "shift"_a, "center"_a, "words"_a, "lengths"_a,
@@ -97,9 +86,7 @@ void bind(nb::module_& module) {
            "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
            "log_prob, token, normalizer, and counts: rows, tokens with exact logits, rows skipped or taken whole.")
       .def("normalizers", &normalizers, "hidden"_a, "depth"_a, "near"_a, "far"_a,
-           "The normalizer [R] of each row by another choice, and the share [R] of it that is not exact.")
-      .def("closer_normalizers", &closer_normalizers, "hidden"_a,
-           "The closer normalizer [R] of each row, and how far it may be off [R].");
+           "The normalizer [R] of each row by another choice, and the share [R] of it that is not exact.");
 }
 
 const LayerBinding binding(bind);

@@ -91,6 +91,22 @@ def test_outlier_columns_do_not_move_the_normalizer(isa, size, times):
     assert np.array_equal(scan.log_prob(hidden * np.float32(size), got.token[:, 1].copy()), got.log_prob[:, 1])
 
 
+def test_closer_normalizers_are_nearer_as_they_state():
+    """Flat rows, whose other tokens count, on every table."""
+    weight, bias, hidden = normal(3, 4000, 64), normal(4, 4000), 0.4 * normal(5, 300, 64)
+    exact = ExactLayer.build(weight, bias)
+    true = exact.unnormalized().topk(hidden, 1).log_prob[:, 0] - exact.topk(hidden, 1).log_prob[:, 0]
+    answers = []
+    for isa in table_names():
+        scan = _core.ScanLayer(weight, bias, isa)
+        closer, stated = scan.closer_normalizers(hidden)
+        answers.append(closer.tobytes() + stated.tobytes())
+        rough = np.abs(scan.topk_details(hidden, 1)[2] - true)
+        assert np.mean(np.abs(closer - true) <= stated + 1e-5) > 0.97
+        assert np.sqrt(np.mean((closer - true) ** 2)) < 0.7 * np.sqrt(np.mean(rough**2))
+    assert all(answer == answers[0] for answer in answers)
+
+
 @pytest.mark.parametrize("kind", ["normal", "ties", "zero hidden", "too large to bound", "an outlier column"])
 @pytest.mark.parametrize("k", [1, 40])
 def test_forced_scores_have_the_bits_of_topk(kind, k):
