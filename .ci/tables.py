@@ -110,9 +110,11 @@ def real(model: str) -> str:
 
 
 def peers(model: str) -> str:
-    """Ours next to the engines that people use, at beam 5; with MODEL:ENGINE, the newest lines with that engine."""
-    name, _, engine = model.partition(":")
-    lines = [x for x in select("peers", name=name, beam=5) if not engine or engine in x["contenders"]]
+    """Ours next to the engines that people use; MODEL:avx2, or MODEL:ENGINE for the newest lines with that engine."""
+    name, _, kind = model.partition(":")
+    lines = [x for x in select("peers", name=name) if x["isa"].startswith("avx2" if kind == "avx2" else "avx512")]
+    lines = [x for x in lines if kind in ("", "avx2") or kind in x["contenders"]]
+    lines = [x for x in lines if x["options"]["beam"] == 5] or lines
     used = list({x["options"]["batch"]: x for x in lines}.values())
     return markdown(engines(used, PEERS, ("batch", "beam"))) + caption(used) if used else f"{AGAIN}\n"
 
