@@ -42,8 +42,8 @@ PEERS = {
     "ours screen": "**Sharpbeam**, `screen`",
 }
 BOUNDS = {  # of bench/harness/bound.py
-    "scan_ms": "bound: our matmuls at the peak of int8, with a scan",
-    "free_ms": "bound: the same without an output layer",
+    "scan_ms": "bound, with a scan",
+    "free_ms": "bound, no output layer",
 }
 SERVED = {
     "sharpbeam, 64": "64 clients",
