@@ -63,7 +63,8 @@ def caption(used: list[Line], clock: str = "") -> str:
     """The commit, the machine and the clock, under a table."""
     last = used[-1]
     cores = "one thread" if last["threads"] == 1 else f"{last['threads']} threads"
-    text = f"{last['options']['sentences']} sentences, " if "sentences" in last["options"] else ""
+    counts = dict.fromkeys(str(line["options"]["sentences"]) for line in used if "sentences" in line["options"])
+    text = f"{' and '.join(counts)} sentences, " if counts else ""
     return f"\nCommit {commits(used)}; {text}{last['cpu']}, {last['isa']}, {cores}{clock}.\n"
 
 

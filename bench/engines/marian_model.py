@@ -33,7 +33,11 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu_sigmoid": "gelu"}
 
 def home(folder: Path) -> Path:
     """Where the copies of the model in `folder` are kept, one for each type of products."""
-    return place("marian", model_name(folder), stamp(folder, code=("bench/engines/marian_model.py",)))
+    return place(
+        "marian",
+        model_name(folder),
+        stamp(folder, code=("bench/engines/marian_model.py", "src/sharpbeam/convert/firefox.py")),
+    )
 
 
 def write(folder: Path, to: Path, gemm_type: str) -> Path:
@@ -73,6 +77,7 @@ def arrays(folder: Path) -> dict[str, Array]:
     """The arrays of Marian's model.npz for the model in `folder`; eos is never produced."""
     config = read_config(folder)
     assert isinstance(config, TransformerConfig) and not config.ssru_projection
+    assert config.decoder_kind == "attention" or config.norm == "post"
     assert config.shared_embedding and config.tied_output and not config.gated_ffn and not config.embedding_norm
     text = yaml.safe_dump(_options(config)) + "\0"
     weights: dict[str, Array] = dict(_weights(config, read_tensors(folder, config)))
@@ -112,7 +117,7 @@ def _weights(c: TransformerConfig, tensors: Any) -> dict[str, Floats]:
     bias = np.array(tensors["output_bias"])
     bias[c.eos_id] = NEVER
     arrays = {"Wemb": tensors["target_embedding"], "decoder_ff_logit_out_b": bias[None]}
-    for ours in c.tensor_shapes().keys() - {"target_embedding", "output_bias"}:
+    for ours in [name for name in c.tensor_shapes() if name not in ("target_embedding", "output_bias")]:
         names = names_of(ours, NAMES)
         parts = np.split(tensors[ours], len(names))
         if ours.endswith("ssru.cell.bias"):  # of the forget gate alone

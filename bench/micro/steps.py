@@ -1,7 +1,7 @@
 """A step of the preview against one of `scan`: greedy search, a beam of 5, and 32 beams at a time.
 
-`python -m bench micro.steps MODEL --text FILE` takes source text that the preview was not fitted to. Both layers get
-the hidden vectors of these searches, in turns, on one thread; beams ask for normalizers, greedy search does not.
+`python -m bench micro.steps MODEL --text FILE --name NAME` takes source text that the preview was not fitted to. Both
+layers get the hidden vectors of these searches, in turns, on one thread; only beams ask for normalizers.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class LayerRun {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_log_prob(rows, token, log_prob);
   }
-  // Closer estimates of normalizers, not below the best logit, into the estimates of `rows`, of a run that has them.
+  // Closer estimates of normalizers into the estimates of `rows`, of a run that has them.
   void closer_totals(const LayerRows& rows) {
     const std::lock_guard<std::mutex> lock(mutex_);
     find_closer_totals(rows);

@@ -24,7 +24,7 @@ class ScanLayer final : public NormalizingLayer {
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
   bool estimates() const override { return true; }
-  bool has_closer() const override { return true; }
+  bool has_closer() const override { return vocab() > 16 * kCloser; }  // else exact ones cost little more
   void closer_totals(const LayerRows& rows) const override;
   void exact_totals(const LayerRows& rows, float* total) const override {
     matrix_.log_totals(rows.hidden, rows.rows, total);

@@ -1,6 +1,6 @@
 """Transformers of the sizes that people use, with random weights: for speed only, since they say nothing sensible.
 
-`model(name)` is a folder of ours in build/bench/shapes; words are w0, w1, .. with spaces between. A folder
+`model(name)` is a folder of ours in build/bench/peaked-shapes; words are w0, w1, .. with spaces between. A folder
 has a shortlist of about 1,000 words for a source and a screen of 600 words for a cluster, both made at random. The
 shortlist costs what a fitted one of the same size costs. The screen costs what a fitted one does without its uncertain
 rows: no row falls back to `scan`, where some of one that was fitted for a fidelity do (a quarter of them for de-en
@@ -27,10 +27,10 @@ from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.text.pieces import PieceVocabulary
 from sharpbeam.types import Floats
 
-HOME = ROOT / "build" / "bench" / "shapes"
+HOME = ROOT / "build" / "bench" / "peaked-shapes"
 ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word
 CLUSTERS, SET = 100, 600
-ENTROPY = 1.5  # nats of a distribution; Firefox's models have .2. Flat ones have ten, and a beam of near-ties alone
+PEAK = 1.5  # distributions have about 4 nats; Firefox's models have .2. Flat ones, of ten, made beams of near-ties
 FIRST_WORD = 4
 
 _OPUS = TransformerConfig(
@@ -107,8 +107,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     words = PieceVocabulary(pieces, special, (), None)
     tensors = {name: _random(draw, name, shape) for name, shape in config.tensor_shapes().items()}
     last = "decoder_norm" if config.decoder_final_norm else f"decoder.{config.decoder_layers - 1}.ffn.norm"
-    # Normal logits of n tokens with the deviation s have an entropy of log(n) - s^2 / 2 (a random energy model).
-    tensors[f"{last}.weight"] *= np.float32(math.sqrt(2 * (math.log(size) - ENTROPY)))
+    tensors[f"{last}.weight"] *= np.float32(math.sqrt(2 * (math.log(size) - PEAK)))  # the deviation of the logits
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
     parts = load_model(folder, MachineOptions())
     ids = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag

@@ -109,7 +109,7 @@ def fit_preview(
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         with report.stage("collecting", count, "vectors") as advance:
-            more = lines if text else crossed(lines, CROSSED)
+            more = lines if text else crossed(lines, min(len(lines) - 1, -(-CROSSED * count // VECTORS)))
             parts.append(collect_rows(scanned, more, count, 1, 1, direction, advance)[1]["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)

@@ -13,8 +13,8 @@ class ScanLayer(NativeNormalizing[_core.ScanLayer]):
 
     Tokens and their logits are those of `ExactLayer`, for every hidden vector; csrc/output/int8_bounds.h has the proof.
     The normalizer is an estimate with a stated error: it takes exact logits of the 16 best tokens, int8 ones of the
-    others; or the exact sum where those 16 show that int8 is too coarse for the row, as with outlier columns. Beam
-    search computes the exact one where the error could change a decision.
+    others; or the exact sum where those 16 show that int8 is too coarse for the row, as with outlier columns. Where the
+    error could change a decision, beam search computes a closer one, of 256, then the exact one.
     """
 
     @classmethod
