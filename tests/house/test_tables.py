@@ -48,7 +48,8 @@ def test_lines_of_lost_code_count_for_nothing_and_can_be_dropped(tables: ModuleT
     path = tmp_path / "peers.jsonl"
     kept = line("aaaaaaaaaa") + "\n"
     path.write_text(kept + line("bbbbbbbbbb", batch=32) + "\n" + line("aaaaaaaaaa", dirty=True, batch=64) + "\n")
-    table = tables.peers("m")
+    table = tables.peers("m:avx2")
     assert "| **Sharpbeam**, `scan` | 3.0 |\n" in table and "Commit aaaaaaa;" in table
+    assert tables.peers("m") == "to be measured again\n"  # nothing of AVX-512
     assert tables.unsound(drop=True) == 2
     assert path.read_text() == kept
