@@ -111,10 +111,9 @@ def real(model: str) -> str:
 
 
 def peers(model: str) -> str:
-    """Ours next to the engines that people use; MODEL:avx2, or MODEL:ENGINE for the newest lines with that engine."""
-    name, _, kind = model.partition(":")
-    lines = [x for x in select("peers", name=name) if x["isa"].startswith("avx2" if kind == "avx2" else "avx512")]
-    lines = [x for x in lines if kind in ("", "avx2") or kind in x["contenders"]]
+    """Ours next to the engines that people use; MODEL:ISA for another than AVX-512."""
+    name, _, isa = model.partition(":")
+    lines = [x for x in select("peers", name=name) if x["isa"].startswith(isa or "avx512")]
     lines = [x for x in lines if x["options"]["beam"] == 5] or lines
     used = list({x["options"]["batch"]: x for x in lines}.values())
     return markdown(engines(used, PEERS, ("batch", "beam"))) + caption(used) if used else f"{AGAIN}\n"

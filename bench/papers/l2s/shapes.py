@@ -10,7 +10,6 @@ at 0.999).
 from __future__ import annotations
 
 import dataclasses
-import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from sharpbeam.types import Floats
 HOME = ROOT / "build" / "bench" / "peaked-shapes"
 ALWAYS, TRANSLATIONS = 400, 20  # words of every set; of each source word
 CLUSTERS, SET = 100, 600
-PEAK = 1.5  # distributions have about 4 nats; Firefox's models have .2. Flat ones, of ten, made beams of near-ties
+DEVIATION = 4.4  # of logits: distributions have about 4 nats; flat ones, of ten, would make beams of near-ties
 FIRST_WORD = 4
 
 _OPUS = TransformerConfig(
@@ -107,7 +106,7 @@ def _make(folder: Path, config: TransformerConfig) -> None:
     words = PieceVocabulary(pieces, special, (), None)
     tensors = {name: _random(draw, name, shape) for name, shape in config.tensor_shapes().items()}
     last = "decoder_norm" if config.decoder_final_norm else f"decoder.{config.decoder_layers - 1}.ffn.norm"
-    tensors[f"{last}.weight"] *= np.float32(math.sqrt(2 * (math.log(size) - PEAK)))  # the deviation of the logits
+    tensors[f"{last}.weight"] *= np.float32(DEVIATION)
     save_model(folder, config, tensors, {"source.pieces.json": words.listed}, "# random weights, for timing only\n")
     parts = load_model(folder, MachineOptions())
     ids = [*special.values(), *config.languages.values()]  # CTranslate2 fails where its map lacks an answer's tag

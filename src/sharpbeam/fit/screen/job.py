@@ -104,8 +104,7 @@ def fit_screen(
     if not text:
         raise OptionError("text is empty; give a file of source sentences, one a line.")
     options, report = changed(options or ScreenOptions(), keywords, "fit_screen"), Reporter(progress)
-    folder = find_model(str(model))
-    config = read_config(folder)
+    config = read_config(folder := find_model(str(model)))
     language_tags, task = LanguageTags.of(config), architecture_of(config).task
     texts = directed_texts(text, language_tags)
     unit = unit_of([one.direction.languages for one in texts], per, bool(language_tags.tokens))
