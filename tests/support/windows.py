@@ -79,6 +79,7 @@ def imitate() -> None:
     """Take away from this process what Windows does not have; third-party packages are imported before."""
     import asyncio
     import multiprocessing.connection
+    import shutil
     import subprocess
     import tempfile
 
@@ -94,6 +95,8 @@ def imitate() -> None:
     os.replace, os.rename = _refusing(os.replace, 0, 1), _refusing(os.rename, 0, 1)
     os.unlink, os.remove = _refusing(os.unlink, 0), _refusing(os.remove, 0)
     os.open, os.fsync, select.select = _open_file, _flush, _select
+    shutil._use_fd_functions = False  # type: ignore[attr-defined]  # rmtree opens no folders there
+    os.process_cpu_count = os.cpu_count  # type: ignore[attr-defined]  # of Python 3.13
     for module, names in GONE.items():
         for name in names.split():
             if hasattr(module, name):
