@@ -23,7 +23,7 @@ import typer
 from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import Timing, interleave
-from bench.harness.testset import DATA, MULTI30K, NEWS_TEST, NTREX, TEST, TestSet, german_english
+from bench.harness.testset import DATA, MULTI30K, NEWS_TEST, NTREX, NTREX_EN_PT, TEST, TestSet, german_english
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality
@@ -32,6 +32,7 @@ from sharpbeam.types import Request
 
 VARIABLE: dict[str, Any] = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
 SETS: dict[str, TestSet] = {"tatoeba": TEST, "newstest2013": NEWS_TEST, "multi30k": MULTI30K, "ntrex": NTREX}
+SETS["ntrex-en-pt"] = NTREX_EN_PT  # for Firefox's model
 BASELINE = "FIXED"
 ROWS, BEAMS = (16, 50, 160, 500), (5, 50)
 SAME = {"FIXED-STREAM": "FIXED-OURS", "VAR-STREAM": "VAR-BATCH", "VAR-STR-FIFO": "VAR-BATCH", "STREAM": "VAR-BATCH"}
