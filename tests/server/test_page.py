@@ -108,6 +108,13 @@ def test_words_show_where_they_come_from_and_what_else_they_could_be(page: Any) 
     wait(page, lambda: not one(page, "#menu").is_displayed())
 
 
+def test_what_is_kept_has_no_other_words(page: Any) -> None:
+    type_text(page, "Guten Morgen. Siehe https://example.com/x und {name}.")
+    wait(page, lambda: "https://example.com/x" in result(page))
+    words = {str(word.get_property("textContent")).strip(".") for word in page.find_elements("css selector", ".word")}
+    assert "Good" in words and not words & {"https", "example", "com", "x", "name", "{name}", "https://example.com/x"}
+
+
 def test_uncertain_words_are_shaded(page: Any) -> None:
     type_text(page, "Der Bundeskanzler verhandelte gestern ergebnislos mit Brüssel.")
     wait(page, lambda: page.find_elements("css selector", ".shaded .low, .shaded .mid"))

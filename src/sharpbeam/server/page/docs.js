@@ -21,12 +21,13 @@ function described(path, method, operation) {
     const head = element("tr", ...["Field", "Type", "Default", "Meaning"].map((title) => element("th", title)));
     const rows = fields.map(([name, field]) => element("tr",
       element("td", element("code", name), schema?.required?.includes(name) ? " (required)" : ""),
-      element("td", typeOf(field)), element("td", String(field.default ?? "")), element("td", field.description || "")));
+      element("td", typeOf(field)), element("td", field.default === undefined ? "" : JSON.stringify(field.default).replace(/^(""|null|{})$/, "")), element("td", field.description || "")));
     parts.push(element("table", element("thead", head), element("tbody", ...rows)));
   }
   return parts;
 }
 
+document.getElementById("origin").textContent = new URL(".", location.href).href.replace(/\/$/, "");
 const response = await fetch("openapi.json"), place = document.getElementById("endpoints");
 if (response.ok) {
   const { paths } = await response.json();

@@ -34,7 +34,7 @@ async function translateFile(file) {
     });
     const link = document.createElement("a");
     link.href = new URL(translatedFileUrl, location.href).pathname;
-    link.download = "";
+    link.download = file.name.replace(/(\.[^.]*)?$/, `.${form.get("target")}$1`);
     link.textContent = `Download the translation of ${file.name}`;
     status.replaceChildren(link);
   } catch (error) {

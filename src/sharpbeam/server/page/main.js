@@ -100,9 +100,10 @@ async function translate() {
     const found = answer.detectedLanguage?.language || from.value;
     show(answer.translatedText, text, found, to.value, answer.details || []);
     const flagged = (answer.details || []).filter((sentence) => sentence.flags.length).length;
-    const warning = flagged ? `${flagged} uncertain ${flagged > 1 ? "sentences" : "sentence"} · ` : "";
-    const detected = answer.detectedLanguage ? `${names.get(found) || found} · ` : "";
-    say(`${warning}${detected}${Math.round(performance.now() - began)} ms`);
+    const warning = flagged ? `${flagged} uncertain ${flagged > 1 ? "sentences" : "sentence"}, underlined · ` : "";
+    const name = names.get(found) || found, sure = answer.detectedLanguage?.confidence;
+    if (found === to.value) say(`The text is ${name} already`, true);
+    else say(`${warning}${sure === undefined ? "" : `${sure ? "" : "Taken for "}${name} · `}${Math.round(performance.now() - began)} ms`);
     outdated(false);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -125,7 +126,13 @@ at("swap").addEventListener("click", () => {
   grow();
   chosen();
 });
-at("clear").addEventListener("click", () => { source.value = ""; grow(); translate(); source.focus(); });
+at("clear").addEventListener("click", () => {
+  source.value = "";
+  if (at("file-status").classList.contains("wrong")) at("file-status").textContent = "";
+  grow();
+  translate();
+  source.focus();
+});
 at("copy").addEventListener("click", async () => {
   try { await navigator.clipboard.writeText(shownText()); say("Copied"); } catch { say("The browser does not allow it", true); }
 });

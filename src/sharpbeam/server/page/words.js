@@ -36,21 +36,21 @@ function level(confidence, below) {
 
 // A sentence; one that is not sure says so, to the eye and to a screen reader.
 function spanOf(sentence, sourceEnd) {
-  const span = document.createElement("span"), found = level(sentence.confidence, SENTENCE);
+  const span = document.createElement("span"), found = sentence.flags?.length ? "low" : level(sentence.confidence, SENTENCE);
   span.className = `sentence ${found}`.trim();
   if (found) {
     span.setAttribute("role", "group");
-    span.setAttribute("aria-label", `${SAID[found]} sentence, ${Math.round(100 * sentence.confidence)}% sure`);
+    span.setAttribute("aria-label", `${SAID[found]} sentence, ${sentence.flags?.join(", ") || `${Math.round(100 * sentence.confidence)}% sure`}`);
   }
   span.append(...wordsOf(sentence, sourceEnd));
   return span;
 }
 
 function wordsOf(sentence, sourceEnd) {
-  const letters = Array.from(sentence.translation), parts = [];
+  const letters = Array.from(sentence.translation), kept = keptPlaces(sentence), parts = [];
   let end = 0;
   for (const word of sentence.words.length ? sentence.words : plainWords(sentence.translation)) {
-    if (word.end <= word.begin) continue;
+    if (word.end <= word.begin || kept.some(([begin, stop]) => begin < word.end && word.begin < stop)) continue;
     const span = document.createElement("span");
     span.className = `word ${level(word.confidence, WORD)}`.trim();
     span.textContent = letters.slice(word.begin, word.end).join("");
@@ -71,6 +71,12 @@ function wordsOf(sentence, sourceEnd) {
     end = word.end;
   }
   return [...parts, letters.slice(end).join("")];
+}
+
+// Places [begin, end), in code points, of what a translation keeps byte for byte: addresses, code, placeholders.
+function keptPlaces({ source, translation }) {
+  return plainWords(translation).map(({ begin, end }) => [begin, end, Array.from(translation).slice(begin, end).join("")])
+    .filter(([, , text]) => /[@/\\<>{}$%_]|\w[.:]\w/.test(text) && source.includes(text.replace(/[.,;:!?]$/, "")));
 }
 
 // Places [begin, end) in the source text, in UTF-16 units, of the words that a translated one comes from.
