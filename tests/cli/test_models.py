@@ -13,6 +13,7 @@ from support.registry import Registry, folder_files, serving, tar_of
 
 import sharpbeam
 from sharpbeam import Head, Translator
+from sharpbeam.errors import InputError
 from sharpbeam.fit.new_model import make_model
 from sharpbeam.server.catalog import Catalog
 
@@ -56,7 +57,9 @@ def test_a_model_is_found_fetched_used_packed_and_removed(
 
 def test_a_name_is_a_model_everywhere(registry: Registry, tiny_model: Path) -> None:
     assert next(iter(Catalog(["firefox:de-en"]).entries.values())).pairs == {("de", "en")}
-    assert registry.asked == []  # a server fetches at the first use
+    assert len(registry.asked) == 2  # lists: a server fetches models at the first use
+    with pytest.raises(InputError, match="firefox has no model 'de-xx'"):
+        Catalog(["firefox:de-xx"])
     text = ["kanu dile."]
     assert Translator("firefox:de-en").translate(text)[0].text == Translator(tiny_model).translate(text)[0].text
     assert len(Translator("firefox:de-en+firefox:de-en").loaded.folders) == 2
@@ -81,4 +84,8 @@ def test_names_that_would_fit_are_proposed(call: Run, registry: Registry) -> Non
     call("translate", "firefox:pt").refused(2, "the model is 'firefox:pt'; after firefox: write SOURCE-TARGET")
     call("translate", "firefox:pt-fr").refused(1, "firefox has no model 'pt-fr' among 1", "models find pt fr")
     call("models", "find", "pt", "fr").refused(1, "no registry that answers has a model from 'pt' to 'fr'")
+    call("models", "find", "english", "fr").refused(1, "give codes, such as en and pt")
+    call("models", "--offline", "find", "pt", "fr").refused(1, "no registry can be asked; firefox: cannot fetch")
+    call("translate", "firefoz:pt-fr").refused(1, "Did you mean 'firefox:pt-fr'?")
+    call("translate", "de-en", "report.pdf").refused(2, "report.pdf cannot be translated: save it as text or HTML")
     call("models", "remove", "firefox:pt-fr").refused(1, "is not in the cache")

@@ -17,7 +17,7 @@ GROUPS = {  # the files of `verbs`, each with a verb of its name
     "Make it faster": ("tune", "fit"),
     "Measure it": ("evaluate", "profile"),
 }
-FLAGS = (  # that stand before the verb
+FLAGS = (  # of the program; --offline may stand anywhere
     Flag("version", bool, option(False, "Print the version and exit.")),
     Flag("offline", bool, option(False, "Fetch nothing: models in the cache alone.")),
     Flag("help", bool, option(False, "Show this message and exit.", short="-h")),
@@ -40,8 +40,8 @@ def run(words: Sequence[str]) -> None:
         for name in completions(line):
             print(name)
         return
-    while words[:1] == ["--offline"]:
-        os.environ["SHARPBEAM_OFFLINE"], words = "1", words[1:]
+    if "--offline" in words[: words.index("--") if "--" in words else None]:
+        os.environ["SHARPBEAM_OFFLINE"], words = "1", [word for word in words if word != "--offline"]
     if words[:1] == ["--version"]:
         from sharpbeam.version import program_version
 

@@ -12,6 +12,7 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
 
 OF_LINES = ("text", "jsonl", "pharaoh")
+UNREADABLE = {".pdf": "text or HTML", ".doc": "DOCX", ".rtf": "DOCX", ".ppt": "PPTX", ".xls": "XLSX"}
 
 
 def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path | None:
@@ -29,6 +30,9 @@ def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path 
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(names)}.{nearest(format, names)}")
     endings = {ending for name, each in FORMATS.items() if name != "text" for ending in each.suffixes}
     documents = [file for file in files if file.suffix.lower() in endings]
+    for file in files if lines is None else ():
+        if file.suffix.lower() in UNREADABLE:
+            raise OptionError(f"{file} cannot be translated: save it as {UNREADABLE[file.suffix.lower()]} first.")
     if lines is None:
         lines = format in OF_LINES if format != "auto" else not documents
     if lines:

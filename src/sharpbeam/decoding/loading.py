@@ -17,7 +17,7 @@ from sharpbeam.decoding.workers import Teams
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
 from sharpbeam.gpu.device import find_device
 from sharpbeam.hub.cache import folder_of
-from sharpbeam.hub.names import HUB_NAME, PAIR, name_of
+from sharpbeam.hub.names import HUB_NAME, PAIR, REGISTRIES, name_of
 from sharpbeam.models.ensemble import EnsembleModel
 from sharpbeam.models.interface import Attending, Model
 from sharpbeam.models.native import NativeModel
@@ -240,6 +240,7 @@ def find_model(model: str | Path) -> Path:
         return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept next to it needs a name
     if folder.exists():
         raise ModelError(f"the model {folder} is a file; pass the folder that contains it. {FOREIGN.format(folder)}")
+    others = [*bundled, *(f"{registry}:{str(model).partition(':')[2]}" for registry in REGISTRIES)]
     names = ", ".join(bundled) if bundled else "none in this installation"
     hub = f" Of the Hugging Face hub it is hf:{model}." if HUB_NAME.fullmatch(str(model)) else ""
     if pair := PAIR.fullmatch(str(model)):
@@ -249,7 +250,7 @@ def find_model(model: str | Path) -> Path:
         )
     raise ModelError(
         f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
-        f"{nearest(str(model), bundled)} Bundled are: {names}.{hub}"
+        f"{nearest(str(model), others)} Bundled are: {names}.{hub}"
     )
 
 

@@ -54,7 +54,11 @@ def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedTex
         if equals and language_tags.tokens and not Path(entry).is_file():
             direction, path = language_tags.named(name), Path(rest)
         else:
-            direction, path = _default_direction(entry, language_tags), Path(entry)
+            path = Path(entry)
+            try:
+                direction = language_tags.direction(LanguageOptions())
+            except OptionError as error:
+                raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from None
         form = "the name of a file, or SOURCE-TARGET=FILE for a multilingual model"
         require(path != Path() and not is_standard_input(path), "text", entry, form)
         check_readable([path])
@@ -62,14 +66,6 @@ def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedTex
             raise InputError(f"{path} has no sentence; give a file with one sentence a line.")
         files.setdefault(direction, []).append(path)
     return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
-
-
-def _default_direction(entry: str, language_tags: LanguageTags) -> Direction:
-    """The model's default direction, for a text that comes without."""
-    try:
-        return language_tags.direction(LanguageOptions())
-    except OptionError as error:
-        raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from error
 
 
 def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, list[str]]]:

@@ -63,6 +63,14 @@ def folder_of(name: Name) -> Path:
     return folder
 
 
+def check(name: Name) -> None:
+    """Raise InputError for a model that is neither in the cache nor in its registry, or one that does not answer."""
+    from sharpbeam.hub.registries import resolve
+
+    if not _is_whole(_home() / "models" / name.place):
+        resolve(name)
+
+
 @contextmanager
 def source_files(name: Name) -> Iterator[Path]:
     """A folder with the files of `name` as its registry has them, for the block."""

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from sharpbeam.errors import InputError, ModelError, SharpbeamError
 from sharpbeam.hub.download import File, read_url
-from sharpbeam.hub.names import Name
+from sharpbeam.hub.names import PAIR, Name
 from sharpbeam.text.json import json_object
 
 RECORDS = "https://firefox.settings.services.mozilla.com/v1/buckets/main/collections/translations-models-v2/records"
@@ -87,7 +87,9 @@ def resolve(name: Name) -> ListedModel:
 
 def find(source: str, target: str) -> tuple[list[ListedModel], list[str]]:
     """The models from `source` to `target` in all registries that answer, and one line for each that does not."""
-    entries, silent = list[ListedModel](), list[str]()
+    entries, notes, faults = list[ListedModel](), list[str](), list[str]()
+    if not PAIR.fullmatch(f"{source}-{target}".lower()):
+        raise InputError(f"the languages are {source!r} and {target!r}; give codes, such as en and pt.")
     for registry in ("firefox", "bergamot", "opus"):
         try:
             if registry == "opus":
@@ -96,13 +98,15 @@ def find(source: str, target: str) -> tuple[list[ListedModel], list[str]]:
             every = entries_of(registry)
         except SharpbeamError as error:
             if registry != "opus" or "HTTP 40" not in str(error):  # the hub's answer for what it lacks
-                silent.append(f"{registry}: {error}")
+                faults.append(f"{registry}: {error}")
             continue
         own = [each for each in every if _same(each, source, target)]
         entries += sorted(own, key=lambda each: (each.released, each.version), reverse=True)
         if not own and (pivots := _pivots(every, registry, source, target)):
-            silent.append(f"{registry}: none;{pivots}")
-    return entries, silent
+            notes.append(f"{registry}: none;{pivots}")
+    if len(faults) == 3:
+        raise InputError(f"no registry can be asked; {faults[0]}")
+    return entries, notes + faults
 
 
 def entries_of(registry: str) -> list[ListedModel]:
@@ -200,14 +204,11 @@ def _stored(document: Mapping[str, Any]) -> Iterator[ListedModel]:
                     files.append(File(f"{base}/{quote(path)}", name, size, digest, packing=packing))
                 source, target = (str(model[f"{side}Language"]).replace("_", "-") for side in ("source", "target"))
                 figures = dict(model.get("metrics") or {})
-                quality = "; ".join(f"{test}: {_figures(values)}" for test, values in figures.items())
+                texts = {test: ", ".join(f"{n} {v:.4g}" for n, v in own.items()) for test, own in figures.items()}
+                quality = "; ".join(f"{test}: {text}" for test, text in texts.items())
                 released = str(model.get("releaseStatus")).startswith("Release")
                 own, kind = Name("firefox", f"{source}-{target}"), str(model.get("architecture") or "")
                 yield ListedModel(own, source, target, kind, tuple(files), "MPL-2.0", quality, (), released)
-
-
-def _figures(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
 def _bergamot(document: Mapping[str, Any]) -> Iterator[ListedModel]:

@@ -59,14 +59,18 @@ def progress_bar(
 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
         whole, rate = total() if callable(total) else total, Rate(unit)
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(title, total=whole, text="")
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = progress.add_task(title, total=whole, text="")
 
-            def advance(number: int) -> None:
-                rate.advance(number)
-                progress.update(task, advance=number, text=rate.text(whole))
+        def advance(number: int) -> None:
+            progress.start()  # not before: a model that is fetched shows how far it is on the same line
+            rate.advance(number)
+            progress.update(task, advance=number, text=rate.text(whole))
 
+        try:
             yield advance
+        finally:
+            progress.stop()
 
 
 def _lines(title: str, total: Total, unit: str) -> Callable[[int], None]:

@@ -34,12 +34,7 @@ class NativeSearch:
     """Whether the answers of a request have its phrases."""
 
     def __init__(
-        self,
-        options: SearchOptions,
-        bos_id: int,
-        eos_id: int,
-        vocab_size: int,
-        sampling: SamplingOptions = _DEFAULT,
+        self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int, sampling: SamplingOptions = _DEFAULT
     ) -> None:
         """A search of one decoding run."""
         self._options, self._bos_id = options, bos_id

@@ -10,6 +10,7 @@ from pathlib import Path
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_models
 from sharpbeam.errors import OptionError
+from sharpbeam.hub.cache import check
 from sharpbeam.hub.names import name_of
 from sharpbeam.options.server import LANGUAGE
 from sharpbeam.server.refusals import bad_request
@@ -101,7 +102,8 @@ def _entry(argument: str) -> Entry:
     if not equals or Path(argument).exists():
         direction, name = argument, argument
     fetched = name_of(name)  # of one direction, and fetched at the first use
-    lazy = fetched is not None and fetched.registry in ("firefox", "bergamot")
+    if lazy := fetched is not None and fetched.registry in ("firefox", "bergamot"):
+        check(fetched)
     tags = LanguageTags() if lazy else LanguageTags.of(read_facts(find_models(name)[0]).config)
     if tags.tokens:
         pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}

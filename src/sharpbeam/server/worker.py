@@ -114,7 +114,9 @@ def _serve() -> None:
         message: Task | Answers = ForkingPickler.loads(sys.stdin.buffer.read(HEAD.unpack(head)[0]))
         try:
             if isinstance(message, Task):
-                _allow(message)
+                if resource is not None:  # the system ends what takes more time than a task of its size may cost
+                    seconds = int(time.process_time() + message.cpu_seconds) + 1
+                    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
                 steps = message.steps()
             done, value = advance(steps, None if isinstance(message, Task) else message)
             reply, content = _reply(done, value)
@@ -152,10 +154,3 @@ def _restrict() -> None:
         ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
     with suppress(OSError):  # not on Linux
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
-
-
-def _allow(task: Task) -> None:
-    """Have the system kill this process when the task has taken the time that its size may cost."""
-    if resource is not None:
-        seconds = int(time.process_time() + task.cpu_seconds) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))

@@ -108,6 +108,7 @@ def pack(name: str = NAME, file: Path = argument("The archive to write, such as 
     from sharpbeam.hub.cache import pack_model
 
     pack_model(name, file)
+    print(file)
 
 
 def _megabytes(size: int) -> str:

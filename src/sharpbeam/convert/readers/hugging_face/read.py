@@ -54,7 +54,9 @@ def read_hugging_face(folder: Path) -> ForeignModel:
     facts.require("is_encoder_decoder", [True])
     if facts.get("quantization_config") is not None:
         raise facts.refusal("quantization_config", "left out; convert the model before it was quantized")
-    _refuse_lacking_options(generation)
+    for name, idle in _LACKED.items():
+        if (value := generation.get(name)) and value != idle:
+            raise generation.refusal(name, "left out; Sharpbeam lacks it")
     sizes, tensors = read(facts, Tensors(read_hugging_face_weights(folder)))
     tokens = read_tokens(folder, kind, sizes, _special_ids(facts, generation))
     sizes |= tokens.facts
@@ -85,13 +87,6 @@ def _generation(folder: Path, config: Mapping[str, Any], defaults: Mapping[str, 
         if isinstance(facts.get(name), list) and len(facts[name]) == 1:
             (facts[name],) = facts[name]
     return Facts(path if own else folder / "config.json", facts)
-
-
-def _refuse_lacking_options(generation: Facts) -> None:
-    """Raise ModelError by name for an option that would change the answers and that Sharpbeam lacks."""
-    for name, idle in _LACKED.items():
-        if (value := generation.get(name)) and value != idle:
-            raise generation.refusal(name, "left out; Sharpbeam lacks it")
 
 
 def _forced_facts(languages: Mapping[str, int], target_tag: bool, generation: Facts) -> dict[str, Any]:
