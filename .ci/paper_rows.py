@@ -115,14 +115,18 @@ def _l2s_3() -> Reading:
 
 
 def _l2s_11() -> Reading:
-    line = last("published_search", model="de-en")
+    lines = newest("published_doses", ("fitted_on",), model="enpt", clusters=100, budget=BUDGET)
+    *fewer, line = sorted(lines, key=lambda one: int(one["options"]["fitted_on"]))
     each, holds = [], True
     for beam, speed, bleu in (("beam 1", 14.0, -0.04), ("beam 5", 13.0, -0.14)):
         one = line["beams"][beam]
         ratio = one["times"]["exact"]["layer_ms"] / one["times"]["screen-alone"]["layer_ms"]
         holds &= ratio >= speed and one["difference"] >= bleu
-        each.append(f"{beam} x{ratio:.1f}, {one['difference']:+.2f}")
-    return f"{'; '.join(each)} (de-en, {line['options']['fitted_on']:,} vectors)", holds, [line]
+        each.append(f"{beam} x{ratio:.1f}, {one['difference']:+.1f}")
+    amounts = [f"{x['options']['fitted_on']:,}" for x in (line, *fewer)]
+    less = [f"{x['beams']['beam 1']['difference']:+.1f}, {x['beams']['beam 5']['difference']:+.1f}" for x in fewer]
+    doses = "; ".join([f"{amounts[0]} vectors", *map(": ".join, zip(amounts[1:], less, strict=True))])
+    return f"{'; '.join(each)} (en-pt, NTREX, {doses})", holds, lines
 
 
 def _l2s_12() -> Reading:
@@ -195,8 +199,10 @@ def _cvp_4() -> Reading:
 
 
 def _cvp_5() -> Reading:
-    line = newest("cvp_clusters", ("fitted_on",), centroids=400)[-1]
-    return f"{line['best']['1']['identical']:.0%} (K = 1); no annotators", False, [line]
+    doses, lines = _doses()
+    most = [*doses][-1]
+    each = ", ".join(f"{p['identical']:.0%} (K = {k})" for k, p in doses[most].items())
+    return f"{each}, en-pt, NTREX, {most:,} vectors; no annotators", doses[most][1]["identical"] >= 0.92, lines
 
 
 def _cube_1() -> Reading:
