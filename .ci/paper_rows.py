@@ -123,7 +123,7 @@ def _l2s_11() -> Reading:
         one = line["beams"][beam]
         ratio = one["times"]["exact"]["layer_ms"] / one["times"]["screen-alone"]["layer_ms"]
         holds &= ratio >= speed and one["difference"] >= bleu
-        each.append(f"{beam} x{ratio:.1f}, {one['difference']:+.1f}")
+        each.append(f"{beam} x{ratio:.1f}, {one['difference']:+.2f}")
     amounts = [f"{x['options']['fitted_on']:,}" for x in (line, *fewer)]
     less = [f"{x['beams']['beam 1']['difference']:+.1f}, {x['beams']['beam 5']['difference']:+.1f}" for x in fewer]
     doses = "; ".join([f"{amounts[0]} vectors", *map(": ".join, zip(amounts[1:], less, strict=True))])
