@@ -82,17 +82,25 @@ inline float max_lane(Vec a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+// The low 16 bits of all lanes, in their order.
+inline __m256i low_words(Vec a) {
+  const __m256i mask = _mm256_set1_epi32(0xffff);
+  const __m256i low = _mm256_and_si256(_mm256_castps_si256(a.low), mask);
+  const __m256i high = _mm256_and_si256(_mm256_castps_si256(a.high), mask);
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+}
 inline void store_int8(int8_t* p, int64_t n, Vec a) {
-  int32_t words[16];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
-  for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int8_t>(words[i]);
+  const __m256i bytes = _mm256_and_si256(low_words(a), _mm256_set1_epi16(0xff));
+  alignas(16) int8_t lane[16];
+  int8_t* to = n >= 16 ? p : lane;
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packus_epi16(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+  for (int i = 0; i < n && n < 16; ++i) p[i] = lane[i];
 }
 inline void store_int16(int16_t* p, int64_t n, Vec a) {
-  int32_t words[16];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_castps_si256(a.low));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_castps_si256(a.high));
-  for (int i = 0; i < 16 && i < n; ++i) p[i] = static_cast<int16_t>(words[i]);
+  int16_t lane[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(n >= 16 ? p : lane), low_words(a));
+  for (int i = 0; i < n && n < 16; ++i) p[i] = lane[i];
 }
 inline __m256 load_two(const float* a, const float* b) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
