@@ -60,6 +60,7 @@ constexpr int64_t padded_int16(int64_t in) { return round_up(in, kInt16Group); }
 constexpr int64_t kMaxInt8Depth = 65536;  // largest K of an int8 gemm: 255 * 127 * K fits 32 bits
 constexpr int kCodeWords = 16;            // entries of a table of preview_codes, one for each 4-bit code
 constexpr int64_t kCodeGroup = 8;         // codes whose entries add up to at most 255
+constexpr float kCodeRange = 251.0f;      // of a group in steps: each of its entries may be rounded up by half of one
 constexpr int64_t kMaxCodes = 2048;       // of a token: 257 groups would not fit 16 bits
 constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
@@ -185,6 +186,13 @@ struct Kernels {
   // Needs 1 <= k <= n.
   void (*top_k)(const float* x, int64_t n, int64_t k, float* values, int32_t* indices);
 
+  // The tables of a row of coordinates g for preview_codes: entry i of code c is the sum of g[k] * words[k][i] over its
+  // lengths[c] coordinates k, one chain of fused multiply-adds; `words` has kCodeWords floats for each coordinate of
+  // all codes, one after the other. A table begins at its least entry, and is rounded to bytes with one step for all,
+  // the range of the widest group over kCodeRange: entry = least + step * byte, about. `base` gets the sum of the least
+  // entries. All of `tables` [codes, kCodeWords] is written; g is finite. At most kMaxCodes codes.
+  void (*code_tables)(const float* g, const float* words, const int32_t* lengths, int64_t codes, uint8_t* tables,
+                      float* step, double* base);
   // Preview of `panels` panels of kPanel tokens from their 4-bit codes: y[r][n] = bias[n] + scale[n] * (base[r] +
   // step[r] * float(sum over c < kCodeGroup * groups of tables[r][c][code c of token n])), and top[r][p] = the largest
   // y of panel p (a NaN does not count). `codes` is laid out as body/code_sums_body.h says; a row's tables are

@@ -21,7 +21,6 @@ constexpr int64_t kExactShare = 8;  // more than one token in so many left: take
 constexpr int64_t kMostSeeds = 64;
 constexpr int64_t kKept = 512;
 constexpr float kLeastDeviation = 16.0f;  // the least one is their root mean square over this
-constexpr float kMostEntries = 251.0f;    // of a group: eight entries may be rounded up by half
 constexpr double kUsual = 4.0;            // times the size of a fitted vector: a row whose sums are estimated
 constexpr double kLarge = 1e12;           // more than the size of hidden vectors that have a preview
 constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -138,42 +137,12 @@ void PreviewLayer::set_codes(const PreviewView& view) {
   }
 }
 
-void PreviewLayer::set_tables(const float* g, uint8_t* tables, Row& row) const {
-  constexpr int64_t kMost = kMaxCodes * kCodeWords;
-  float entries[kMost], low[kMaxCodes];
-  const int64_t codes = static_cast<int64_t>(lengths_.size());
-  const float* word = words_.get();
-  float most = 0.0f, range = 0.0f;
-  double base = 0.0;
-  for (int64_t c = 0; c < codes; ++c) {
-    float* entry = entries + c * kCodeWords;
-    std::fill_n(entry, kCodeWords, 0.0f);
-    for (int32_t k = 0; k < lengths_[static_cast<size_t>(c)]; ++k, ++g, word += kCodeWords) {
-      for (int64_t i = 0; i < kCodeWords; ++i) entry[i] += *g * word[i];
-    }
-    low[c] = entry[0];
-    float high = entry[0];
-    for (int64_t i = 1; i < kCodeWords; ++i) low[c] = std::min(low[c], entry[i]), high = std::max(high, entry[i]);
-    base += static_cast<double>(low[c]);
-    range = c % kCodeGroup == 0 ? high - low[c] : range + (high - low[c]);
-    most = std::max(most, range);
-  }
-  row.step = most / kMostEntries, row.base = static_cast<float>(base);
-  const float by = most > 0.0f ? kMostEntries / most : 0.0f;
-  for (int64_t c = 0; c < codes; ++c) {
-    for (int64_t i = c * kCodeWords; i < (c + 1) * kCodeWords; ++i) {
-      tables[i] = static_cast<uint8_t>((entries[i] - low[c]) * by + 0.5f);
-    }
-  }
-  std::fill(tables + codes * kCodeWords, tables + groups_ * kCodeGroup * kCodeWords, uint8_t{0});
-}
-
 template <typename Visit>
 void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, const int32_t* request,
                                           Visit visit) const {
   const Kernels& table = matrix_.table();
   const int64_t stride = panels_ * kPanel, width = groups_ * kCodeGroup * kCodeWords;
-  const auto codes = static_cast<double>(lengths_.size());
+  const auto codes = static_cast<int64_t>(lengths_.size());
   const auto compute = [&](int64_t first, int64_t count) {
     Scratch& own = scratch();
     const float* x = hidden + first * dim();
@@ -199,14 +168,16 @@ void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, con
       one.preview = preview + r * stride, one.top = top + r * panels_;
       one.kept = kept + r * kKept, one.kept_logit = kept_logit + r * kKept;
       one.sound = size < kLarge && std::fabs(shift) < kLarge, one.usual = size <= kUsual;
-      if (one.sound) {
-        set_tables(g, tables + r * width, one);
-      } else {
-        std::fill_n(tables + r * width, width, uint8_t{0});
-      }
+      uint8_t* own_tables = tables + r * width;
+      double least = 0.0;
+      std::fill_n(own_tables, width, uint8_t{0});
+      if (one.sound) table.code_tables(g, words_.get(), lengths_.data(), codes, own_tables, &one.step, &least);
+      one.base = static_cast<float>(least);
       one.by_deviation = deviations_ * static_cast<float>(size);
       one.by_rounding =
-          size > 0.0 ? deviations_ * static_cast<float>(codes * one.step * one.step / (24.0 * size)) : 0.0f;
+          size > 0.0
+              ? deviations_ * static_cast<float>(static_cast<double>(codes) * one.step * one.step / (24.0 * size))
+              : 0.0f;
       step[r] = one.step, base[r] = one.base;
     }
     parallel_panels(stride, groups_ * 4, count, [&](int64_t from, int64_t columns) {

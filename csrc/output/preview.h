@@ -108,8 +108,6 @@ class PreviewLayer final : public NormalizingLayer {
   void for_each_estimate(const float* hidden, int64_t rows, const PreviewNormalizer& normalizer, Visit visit) const;
   void set_codes(const PreviewView& view);
   void set_deviations(const PreviewView& view);
-  // The tables [codes of all groups, kCodeWords] of coordinates g [dim], and what the row takes them by.
-  void set_tables(const float* g, uint8_t* tables, Row& row) const;
   // Exact logits of the best token of each of the `seeds` panels with the largest previews.
   void seed(Row& row, int64_t seeds) const;
   // The tokens that may reach `bar`, rising, into the scratch; how many.

@@ -325,6 +325,7 @@ constexpr Kernels make_table(const char* name) {
       .panel_maxima = panel_maxima_kernel,
       .sum_exp_in_panels = sum_exp_in_panels_kernel,
       .top_k = top_k_kernel,
+      .code_tables = code_tables_kernel,
       .preview_codes = preview_codes_kernel,
       .peak_float32 = peak_float32_kernel,
       .peak_int16 = peak_int16_kernel,

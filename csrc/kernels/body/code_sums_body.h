@@ -100,3 +100,32 @@ void preview_codes_kernel(const uint8_t* codes, const float* scale, const float*
     }
   }
 }
+
+// Entries are computed twice, which takes less than keeping them.
+void code_tables_kernel(const float* g, const float* words, const int32_t* lengths, int64_t codes, uint8_t* tables,
+                        float* step, double* base) {
+  static_assert(sharpbeam::kCodeWords == kLanes);
+  const auto for_each_code = [&](auto visit) {
+    int64_t k = 0;
+    for (int64_t c = 0; c < codes; ++c) {
+      Vec entry = set(0.0f);
+      for (const int64_t end = k + lengths[c]; k < end; ++k) entry = fma(set(g[k]), load(words + k * kLanes), entry);
+      visit(c, entry);
+    }
+  };
+  float low[sharpbeam::kMaxCodes], most = 0.0f, range = 0.0f;
+  *base = 0.0;
+  for_each_code([&](int64_t c, Vec entry) {
+    low[c] = -max_lane(sub(set(0.0f), entry));
+    const float own = max_lane(entry) - low[c];
+    range = c % sharpbeam::kCodeGroup == 0 ? own : range + own;
+    most = range > most ? range : most;
+    *base += static_cast<double>(low[c]);
+  });
+  *step = most / sharpbeam::kCodeRange;
+  const Vec by = set(most > 0.0f ? sharpbeam::kCodeRange / most : 0.0f);
+  for_each_code([&](int64_t c, Vec entry) {
+    const Vec byte = fma(sub(entry, set(low[c])), by, set(kRound));
+    store_int8(reinterpret_cast<int8_t*>(tables + c * kLanes), kLanes, byte);
+  });
+}

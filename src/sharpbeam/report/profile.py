@@ -36,7 +36,7 @@ ACTIVATIONS = (
 )
 RANKING = (
     *("log_sum_exp", "log_sum_exp_below", "panel_maxima", "sum_exp_in_panels", "top_k"),
-    *("find_at_least", "find_in_panels", "preview_codes"),
+    *("find_at_least", "find_in_panels", "code_tables", "preview_codes"),
 )
 KINDS = {  # of kernels, by component; its other time is copying and the calls themselves
     "decoder": ("decoder", {"matmuls": MATMULS, "attention": ATTENTION, "activations": ACTIVATIONS}),
