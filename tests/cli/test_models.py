@@ -47,7 +47,9 @@ def test_a_model_is_found_fetched_used_packed_and_removed(
     by_name, by_folder = [call("translate", each, tmp_path / "in") for each in ("firefox:de-en", tiny_model)]
     assert by_name.lines == by_folder.lines
     call("models", "pack", "firefox:de-en", tmp_path / "m.tar")
-    call("models", "remove", "firefox:de-en")
+    call("models", "get", "https://h.example/tiny.tar.gz")
+    assert len(call("models", "list").lines) == 2
+    call("models", "remove", "firefox:de-en", "https://h.example/tiny.tar.gz")
     assert call("models", "list").lines == []
     call("--offline", "models", "get", "firefox:de-en").refused(1, "firefox:de-en is not in the cache")
     assert call("models", "get", tmp_path / "m.tar").lines == [folder]

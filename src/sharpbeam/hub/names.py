@@ -64,6 +64,6 @@ def name_of(text: str) -> Name | None:
         return None
     in_hub = registry in ("hf", "ct2")
     if not (HUB_NAME if in_hub else PAIR).fullmatch(rest) or ".." in rest:
-        form = "OWNER/NAME" if in_hub else "SOURCE-TARGET, for example de-en"
+        form = "OWNER/NAME" if in_hub else "SOURCE-TARGET in small letters, for example de-en"
         raise OptionError(f"the model is {text!r}; after {registry}: write {form}.")
     return Name(registry, rest)

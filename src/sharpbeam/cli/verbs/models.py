@@ -8,8 +8,6 @@ from pathlib import Path
 from sharpbeam.cli.command import VerbGroup, verb
 from sharpbeam.cli.flags import argument
 
-NAME = argument("A name such as firefox:en-pt; models list shows them.")
-
 
 @verb()
 def list_() -> None:
@@ -23,12 +21,7 @@ def list_() -> None:
     """
     from sharpbeam.hub.cache import installed
 
-    _print_table(
-        [
-            (model.name, _megabytes(model.size), str(model.facts.get("license", "")), str(model.folder))
-            for model in installed()
-        ]
-    )
+    _print_table([(m.name, _megabytes(m.size), str(m.facts.get("license", "")), str(m.folder)) for m in installed()])
 
 
 @verb()
@@ -84,21 +77,25 @@ def get(names: list[str] = argument("Names, or archives of models pack.", "NAME.
 
 
 @verb()
-def remove(name: str = NAME) -> None:
-    """Remove a model from the cache.
+def remove(names: list[str] = argument("Names; models list shows them.", "NAME...")) -> None:
+    """Remove models from the cache.
 
     Examples:
 
-    * `sharpbeam models remove firefox:en-pt`
+    * `sharpbeam models remove firefox:en-pt firefox:pt-en`
     """
     from sharpbeam.hub.cache import remove
 
-    remove(name)
-    print(f"removed {name}")
+    for name in names:
+        remove(name)
+        print(f"removed {name}")
 
 
 @verb()
-def pack(name: str = NAME, file: Path = argument("The archive to write, such as en-pt.tar.")) -> None:
+def pack(
+    name: str = argument("A name such as firefox:en-pt; models list shows them."),
+    file: Path = argument("The archive to write, such as en-pt.tar."),
+) -> None:
     """Write a model of the cache as one file, for a machine without network: `models get FILE`.
 
     Examples:
