@@ -20,7 +20,7 @@ FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding
 # The whole suite on all cores, the tests of a file by one process.
 PARALLEL := -n $(JOBS) --dist loadfile
 
-.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench clean
+.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench gpu-day clean
 .DELETE_ON_ERROR:
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make fix                       format Python and C++, and mend what ruff can mend"
 	@echo "make docs                      build the documentation into build/site"
 	@echo "make bench                     list the benchmarks; PART=decode.real ARGS=\"--rounds 3\" runs one"
+	@echo "make gpu-day                   what a GPU is to measure, 25 minutes at most; GPU=cpu tries it out in small"
 	@echo "make clean                     remove .venv and build"
 
 # ---- what the others need ----
@@ -196,6 +197,15 @@ build/bench/gemm: $(MADE)/bench bench/micro/gemm.cpp $(shell find csrc/kernels c
 
 bench: $(MADE)/tests build/bench/machine $(if $(filter micro.gemm,$(PART)),build/bench/gemm)
 	$(BIN)/python -m bench $(PART) $(ARGS)
+
+# Each piece ends within 8 minutes and is useful alone; the most important come first. ARGS goes to the last one, whose
+# model and text may be others: --model FOLDER --set tatoeba.
+GPU := cuda
+SMALL := $(if $(filter cpu,$(GPU)),--quick)
+gpu-day: $(MADE)/tests
+	timeout 480 $(BIN)/python -m bench gpu.kernels --device $(GPU) --cases $(if $(SMALL),8 --no-compiles,300)
+	timeout 480 $(BIN)/python -m bench gpu.output_layers --device $(GPU) $(SMALL)
+	timeout 480 $(BIN)/python -m bench gpu.end_to_end --device $(GPU) $(SMALL) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build

@@ -20,7 +20,7 @@ from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, german_english
 from bench.harness.with_screen import layer_options
-from bench.papers.stream.stream import BASELINE, strategies
+from bench.papers.stream.stream import BASELINE, SETS, strategies
 from sharpbeam import Translation, Translator
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -81,7 +81,8 @@ def kind_of(translator: Translator) -> str:
 
 def main(
     data: Data = DATA,
-    model: Model = "de-en",
+    model: Model = "build/bench/firefox/avx2/enpt",
+    set_: Annotated[str, typer.Option("--set", help="test set")] = "ntrex-en-pt",
     device: Annotated[str, typer.Option(help="cuda, or cpu to try this out")] = "cuda",
     compute_type: Annotated[str, typer.Option(help="number type on the GPU")] = "auto",
     sentences: Annotated[int, typer.Option(help="of the test set, at equal distances")] = 400,
@@ -93,11 +94,11 @@ def main(
     name: Any = "cuda" if on.type == "cuda" else "torch-cpu"
     number_type: Any = compute_type
     translator = Translator(model, device=name, compute_type=number_type)
-    sources, references = german_english(data, 6 if quick else sentences)
+    sources, references = german_english(data, 6 if quick else sentences, SETS[set_])
     if not sources:
         raise SharpbeamError("the test set is empty")
     rounds, beam = (1, 4) if quick else (rounds, BEAM)
-    shared = {"device": called, "model": str(model), "kind": kind_of(translator)}
+    shared = {"device": called, "model": translator.loaded.folder.name, "kind": kind_of(translator)}
 
     def report(figures: dict[str, Any], **options: Any) -> None:
         wait(on)
