@@ -14,7 +14,11 @@ import pytest
 
 from bench.harness import cache, prepare, record, vectors
 from bench.papers.l2s.subjects import SUBJECTS, Subject
-from sharpbeam import Translator
+from sharpbeam import MachineOptions, Translator
+from sharpbeam.decoding.loading import load_model
+from sharpbeam.fit.collect import collect_rows
+from sharpbeam.fit.preview import find_preview
+from sharpbeam.output_layers.preview import DEVIATIONS, PreviewLayer
 from sharpbeam.text.vocabulary import read_vocabularies
 
 MODELS = record.ROOT / "models"
@@ -175,6 +179,18 @@ def test_layers_of_a_model_are_compared(data):
     figures = layers.measure(translator, ["scan", "exact"], pairs, beam_size=5, batch=4, rounds=1)
     assert figures["scan"]["ratio"] == 1 and figures["exact"]["differ"] == 0
     assert figures["exact"]["bleu"] == figures["exact"]["bleu_exact"]
+
+
+def test_rows_that_lose_a_token_are_counted():
+    from bench.decode.lost import lost
+
+    loaded, german = load_model(MODELS / "de-en", MachineOptions(threads=1)), [german for _, german in PAIRS]
+    output = loaded.model.output()
+    preview = find_preview(
+        *output, collect_rows(loaded, german, 1000, 5, 1, loaded.direction(loaded.options.languages))[1]["hidden"]
+    )
+    sound, broken = (PreviewLayer.build(*output, preview, deviations=d) for d in (DEVIATIONS, -3.0))
+    assert lost(loaded, sound, german, 100)["lost"] == 0 < lost(loaded, broken, german, 100)["lost"]
 
 
 @needs_sacrebleu

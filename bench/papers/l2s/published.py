@@ -22,7 +22,7 @@ from bench.harness.precision import measure
 from bench.harness.testset import DATA
 from bench.harness.vectors import K, Layer, collect_layer
 from bench.harness.with_screen import against, texts, with_screen
-from bench.papers.l2s import cost, screened_search, seen
+from bench.papers.l2s import screened_search, seen
 from bench.papers.l2s.methods import BASELINE, Contender
 from bench.papers.l2s.screened_search import time_layers
 from bench.papers.l2s.screens import Clusters, cluster, hits, screen_at, screen_with
@@ -35,7 +35,6 @@ from sharpbeam.text.lines import Pair
 CLUSTERS = (50, 100, 200, 250)  # r of the paper's Table 4
 BUDGETS = (50, 100, 200, 400)  # average tokens of a set
 ROUNDS, SECONDS = 5, 1.0
-COST_ROUNDS = 15
 NATIVE, LAYER = "native", "screen-alone"
 TIMED = 60  # sentences whose translation is timed
 
@@ -141,7 +140,7 @@ def main(
     budgets: list[int] = list(BUDGETS),
     sentences: Sentences = 1000,
     share: Annotated[float, typer.Option(help="of the usual number of vectors to fit on")] = 1.0,
-    part: Annotated[str, typer.Option(help="table, cost (a row by parts), seen (P@k by vectors), ours")] = "table",
+    part: Annotated[str, typer.Option(help="table, seen (P@k by vectors), ours")] = "table",
     models: Models = list(MODELS),
     text: Text = "",
     vectors: Amounts = list(DOSES),
@@ -159,10 +158,6 @@ def main(
         print(screened_search.describe(screened_search.measure(subject, folder, data, quick=False)))
         return
     layer = collect_layer(subject, folder, data, share)
-    if part == "cost":
-        for name, one in cost.measure(layer, COST_ROUNDS)["parts"].items():
-            print(f"{name:<44} {one['us']:9.1f} us  x{one['ratio']:.2f}")
-        return
     if part == "seen":
         for r, some in ((r, some) for r in seen.CLUSTERS for some in seen.SHARES):
             line = seen.seen(layer, r, some)
