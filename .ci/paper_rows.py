@@ -51,7 +51,8 @@ def last(benchmark: str, **options: object) -> Line:
 
 def pair(point: Line) -> str:
     """Speed and precision of a setting."""
-    return f"x{point['ratio']:.1f} at {point['p_at_1']:.4f}/{point['p_at_5']:.4f}"
+    speed = f"{point['ratio']:.1f}" if point["ratio"] >= 0.1 else f"{point['ratio']:.2f}"
+    return f"x{speed} at {point['p_at_1']:.4f}/{point['p_at_5']:.4f}"
 
 
 def fastest(points: list[Line], method: str, one: float, five: float) -> Line | None:
