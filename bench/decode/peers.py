@@ -35,7 +35,7 @@ from bench.flags import Data, Rounds
 from bench.harness import record
 from bench.harness.bound import bound
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA, test_pairs
 from bench.papers.l2s import shapes
 from bench.papers.stream.stream import VARIABLE
 from sharpbeam import Translator
@@ -55,7 +55,7 @@ def task(shape: str | None, model: str | None, data: str, sentences: int, batch:
         texts = shapes.sources(shape, sentences, LENGTH - 1)
     else:
         assert model is not None
-        folder, (texts, references) = Path(model), german_english(data, sentences)
+        folder, (texts, references) = Path(model), test_pairs(data, sentences)
     return Task(folder, texts, *pieces(folder, texts), references, batch, beam, threads)
 
 

@@ -18,9 +18,9 @@ from bench.flags import Data, Model
 from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA, test_pairs
 from bench.harness.with_screen import layer_options
-from bench.papers.stream.stream import BASELINE, SETS, strategies
+from bench.papers.stream.stream import BASELINE, strategies
 from sharpbeam import Translation, Translator
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -94,7 +94,7 @@ def main(
     name: Any = "cuda" if on.type == "cuda" else "torch-cpu"
     number_type: Any = compute_type
     translator = Translator(model, device=name, compute_type=number_type)
-    sources, references = german_english(data, 6 if quick else sentences, SETS[set_])
+    sources, references = test_pairs(data, 6 if quick else sentences, set_)
     if not sources:
         raise SharpbeamError("the test set is empty")
     rounds, beam = (1, 4) if quick else (rounds, BEAM)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sharpbeam.text.lines import column_pairs, read_lines
 
 DATA = "../shared/data"  # where the text is looked for, from the root of the project
 TEST = "tatoeba/eng-deu.test.tsv.gz"
-MULTI30K = ("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")  # German, English
-NTREX, NTREX_EN_PT = "ntrex/eng-deu.tsv.gz", "ntrex/eng-por.tsv.gz"
-NEWS_TEST = "newstest/newstest2013.eng-deu.tsv.gz"
 T = TypeVar("T")
-TestSet = str | tuple[str, str]  # pairs in one file, or a file of sources and one of references
+
+
+class TestSet(NamedTuple):
+    """Pairs in one file, with the columns of sources and references, or a file of each."""
+
+    files: tuple[str, ...]
+    columns: tuple[int, int] = (1, 0)
+
+
+SETS = {
+    "tatoeba": TestSet((TEST,)),
+    "newstest2013": TestSet(("newstest/newstest2013.eng-deu.tsv.gz",)),
+    "multi30k": TestSet(("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")),
+    "ntrex": TestSet(("ntrex/eng-deu.tsv.gz",)),
+    "ntrex-en-pt": TestSet(("ntrex/eng-por.tsv.gz",), (0, 1)),  # for Firefox's model; the others are German to English
+}
 
 
 class NoDataError(Exception):
@@ -28,15 +40,11 @@ def test_file(data: str, name: str = TEST) -> Path:
     return path
 
 
-def german_english(data: str, sentences: int = 0, name: TestSet = TEST) -> tuple[list[str], list[str]]:
-    """German sources and English references of a set; `sentences` (0 = all) are taken at equal distances.
-
-    Of NTREX_EN_PT the sources are English, and the references Portuguese.
-    """
-    if isinstance(name, str):
-        pairs = list(column_pairs(test_file(data, name), *((0, 1) if name == NTREX_EN_PT else (1, 0))))
-    else:
-        pairs = list(zip(*(read_lines(test_file(data, one)) for one in name), strict=True))
+def test_pairs(data: str, sentences: int = 0, name: str = "tatoeba") -> tuple[list[str], list[str]]:
+    """Sources and references of a set; `sentences` (0 = all) are taken at equal distances."""
+    files, columns = SETS[name]
+    paths = [test_file(data, file) for file in files]
+    pairs = list(column_pairs(*paths, *columns) if len(paths) == 1 else zip(*map(read_lines, paths), strict=True))
     chosen = spread(pairs, sentences)
     return [source for source, _ in chosen], [reference for _, reference in chosen]
 

@@ -16,7 +16,7 @@ from bench.engines import run as engines
 from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA, test_pairs
 from bench.papers.l2s import shapes
 from sharpbeam import Translator
 
@@ -59,7 +59,7 @@ def main(
     """Check, time, print and record."""
     choices: dict[str, Any] = {"beam_size": beam, "output_layer": output_layer}
     fixed = choices | {"min_length": engines.LENGTH - 1, "max_length": engines.LENGTH}
-    texts, sources = shapes.sources(shape, sentences, engines.LENGTH - 1), german_english(data, many)[0]
+    texts, sources = shapes.sources(shape, sentences, engines.LENGTH - 1), test_pairs(data, many)[0]
     ours = {n: Translator(shapes.model(shape), threads=n, compute_type="int8") for n in COUNTS}
     trained = {n: Translator(model, threads=n, compute_type="int8") for n in COUNTS}
     lone = {str(n): one_by_one(one, texts, **fixed) for n, one in ours.items()}

@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.flags import Data, Model, Sentences
 from bench.harness import record
-from bench.harness.testset import DATA, german_english
+from bench.harness.testset import DATA, test_pairs
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.registry import find_output_layer
@@ -85,7 +85,7 @@ def greedy(translator: Translator, sources: list[str], layer: OutputLayer, most:
 
 def measure(model: str, data: str, sentences: int) -> Iterator[dict[str, Any]]:
     """One recorded line for each layer and search: how many combinations were tried, and those that did not hold."""
-    sources, _ = german_english(data, sentences)
+    sources, _ = test_pairs(data, sentences)
     translators = [Translator(model, machine=MachineOptions(threads=threads)) for threads in (1, 2)]
     for layer in layers(translators[0].loaded.folder):
         for name in SEARCHES:

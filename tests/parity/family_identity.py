@@ -24,7 +24,7 @@ from support.t5_models import write_t5
 
 from bench.flags import Data, Sentences
 from bench.harness import record
-from bench.harness.testset import DATA, german_english, test_file
+from bench.harness.testset import DATA, test_file, test_pairs
 from sharpbeam import Translator
 from sharpbeam.convert.conversion import read_model
 from sharpbeam.decoding.inputs import encode_texts
@@ -187,7 +187,7 @@ class Pair:
 
 def misses(family: str, data: str, sentences: int) -> list[dict[str, Any]]:
     """A record for each way to search; `wrong` of all of them should be 0. A way is not run twice on one commit."""
-    texts, pair, result = german_english(data, sentences)[0], Pair(family, data), []
+    texts, pair, result = test_pairs(data, sentences)[0], Pair(family, data), []
     digest = file_digest(pair.folder / "model.safetensors")
     for way in WAYS:
         options: dict[str, Any] = {"way": dict(zip(NAMES, way, strict=True)), "family": family, "weights": digest}

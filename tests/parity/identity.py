@@ -20,7 +20,7 @@ import typer
 
 from bench.flags import Data, Sentences
 from bench.harness import record
-from bench.harness.testset import DATA, german_english, test_file
+from bench.harness.testset import DATA, test_file, test_pairs
 from sharpbeam import Translator
 from sharpbeam.convert.conversion import read_model
 from sharpbeam.options.decode import MachineOptions
@@ -203,7 +203,7 @@ def misses(folder: str | None, data: str, sentences: int) -> list[dict[str, Any]
     """
     theirs = Path(folder) if folder else random_model(data)
     weights = next(path for name in WEIGHTS if (path := theirs / name).is_file())
-    texts, _ = german_english(data, sentences)
+    texts, _ = test_pairs(data, sentences)
     result, pair = [], None
     for way in WAYS:
         options = {

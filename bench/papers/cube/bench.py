@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from bench.harness.testset import german_english
-from bench.papers.stream.stream import SETS
+from bench.harness.testset import test_pairs
 from sharpbeam import Translator
 from sharpbeam.decoding.results import Translation
 from sharpbeam.report.quality import quality
@@ -64,7 +63,7 @@ class Bench:
     def __init__(self, plain: str, self_normalized: str, data: str, sentences: int, name: str = "tatoeba") -> None:
         """`sentences` (0 = all) of the test set, at equal distances."""
         self.name = name
-        self.sources, self.references = german_english(data, sentences, SETS[name])
+        self.sources, self.references = test_pairs(data, sentences, name)
         self.words = sum(len(source.split()) for source in self.sources)
         self._translators = {True: Translator(plain), False: Translator(self_normalized)}
 

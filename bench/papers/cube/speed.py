@@ -21,10 +21,9 @@ import typer
 from bench.flags import Data, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import DATA
+from bench.harness.testset import DATA, SETS
 from bench.papers.cube import merging
 from bench.papers.cube.bench import Bench, Setting, settings
-from bench.papers.stream.stream import SETS
 from sharpbeam.decoding.results import Translation
 
 PLAIN, SELF_NORMALIZED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names

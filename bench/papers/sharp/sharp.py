@@ -26,7 +26,7 @@ from bench.flags import Data, Model, Rounds
 from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.parts import with_parts
-from bench.harness.testset import DATA, NEWS_TEST, TEST, german_english
+from bench.harness.testset import DATA, test_pairs
 from bench.harness.with_shortlist import listed
 from bench.micro.gemm import blas
 from bench.papers.l2s.screened_search import screened
@@ -46,7 +46,7 @@ BEYOND = {"scan": "+ all words", "screen": "+ a k-means screen"}  # output layer
 BASELINE, BLAS = "SHARP-0", "SHARP-0 OpenBLAS"
 SAME, BLEU_WITHIN = 0.999, 0.02  # what the paper says of every row against SHARP-0
 ROUNDED = ("int16", "int8")
-SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
+SETS = "tatoeba", "newstest2013"
 BLEU_DISTANCE = 3.0  # no time is printed where BLEU lies further off: few sentences differ by one or two by chance
 
 
@@ -117,8 +117,8 @@ def ablation(
         answers = translators[step].translate(sources, output_layer=rows[step].output_layer, **SEARCH)
         return [answer.text for answer in answers]
 
-    figures = _judge(run, rows, *german_english(data, judged, SETS[name]))
-    sources, _ = german_english(data, sentences, SETS[name])
+    figures = _judge(run, rows, *test_pairs(data, judged, name))
+    sources, _ = test_pairs(data, sentences, name)
 
     def contender(step: str) -> Callable[[], list[str]]:
         return lambda: run(step, sources)

@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.harness import record
 from bench.harness.interleave import interleave
-from bench.harness.testset import NEWS_TEST, TEST, NoDataError, german_english
+from bench.harness.testset import NoDataError, test_pairs
 from sharpbeam import MachineOptions, Translator
 from sharpbeam.models.config import from_facts
 from sharpbeam.models.registry import find_architecture
@@ -45,7 +45,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "E1": ("S4", "S5"),
     "E2": ("S1", "S4", "S5"),
 }
-SETS = {"tatoeba": TEST, "newstest2013": NEWS_TEST}
+SETS = "tatoeba", "newstest2013"
 OPTIONS: dict[str, Any] = {"beam_size": 6, "stop_margin": 3.0, "output_layer": "scan", "batch_tokens": 1}
 STEPS = 12  # of the sentences whose steps are timed
 
@@ -73,7 +73,7 @@ def measure(
             missing.append(name)
     if not rows:
         raise NoDataError(f"no model of SHARP's Table 2 is in {', '.join(models)}")
-    texts = {name: german_english(data, sentences, file) for name, file in SETS.items()}
+    texts = {name: test_pairs(data, sentences, name) for name in SETS}
     first = texts["tatoeba"][0]
     answers: dict[str, list[str]] = {}
     timing = interleave(

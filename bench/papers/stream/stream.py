@@ -23,7 +23,7 @@ import typer
 from bench.flags import Data, Model, Rounds, Sentences
 from bench.harness import record
 from bench.harness.interleave import Timing, interleave
-from bench.harness.testset import DATA, MULTI30K, NEWS_TEST, NTREX, NTREX_EN_PT, TEST, TestSet, german_english
+from bench.harness.testset import DATA, SETS, test_pairs
 from sharpbeam import MachineOptions, Translation, Translator
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.report.quality import quality
@@ -31,8 +31,6 @@ from sharpbeam.search.work import Work
 from sharpbeam.types import Request
 
 VARIABLE: dict[str, Any] = {"max_score_margin": 2.5, "max_children": 5, "finishing": "stay"}
-SETS: dict[str, TestSet] = {"tatoeba": TEST, "newstest2013": NEWS_TEST, "multi30k": MULTI30K, "ntrex": NTREX}
-SETS["ntrex-en-pt"] = NTREX_EN_PT  # for Firefox's model
 BASELINE = "FIXED"
 ROWS, BEAMS = (16, 50, 160, 500), (5, 50)
 SAME = {"FIXED-STREAM": "FIXED-OURS", "VAR-STREAM": "VAR-BATCH", "VAR-STR-FIFO": "VAR-BATCH", "STREAM": "VAR-BATCH"}
@@ -107,7 +105,7 @@ def measure(
     options |= {"sentences": sentences, "rounds": rounds, "variable": VARIABLE}
     if earlier := record.find("stream_memory", options):
         return earlier
-    sources, references = german_english(data, sentences, SETS[name])
+    sources, references = test_pairs(data, sentences, name)
     contenders = {
         strategy: Contender(translator, sources, chosen | {"output_layer": "scan"}, at_once)
         for strategy, (chosen, at_once) in strategies(beam_size, rows).items()
@@ -142,7 +140,7 @@ def table_row(timing: Timing, work: Work, bleu: float) -> dict[str, Any]:
 
 def whole(model: str, data: str, name: str, beam_size: int) -> dict[str, Any]:
     """BLEU of fixed and variable beams on whole sets, untimed: on the few sentences that are timed it moves by 0.2."""
-    sources, references = german_english(data, 0, SETS[name])
+    sources, references = test_pairs(data, 0, name)
     options = {"model": model, "name": name, "beam_size": beam_size, "sentences": len(sources)}
     options |= {"output_layer": "scan", "variable": VARIABLE}
     if earlier := record.find("stream-bleu", options):
@@ -160,7 +158,7 @@ def row_costs(model: str, data: str, beam_size: int, rounds: int) -> dict[str, A
     translator = Translator(model, machine=MachineOptions(threads=1))
     parts, draw = translator.loaded, np.random.default_rng(1)
     layer = ScanLayer.build(*parts.model.output())
-    sources, _ = german_english(data, REQUESTS)
+    sources, _ = test_pairs(data, REQUESTS)
     ends = np.array([parts.model.eos_id], np.int32)
     requests = [Request(i, np.append(parts.source.encode(s), ends).astype(np.int32)) for i, s in enumerate(sources)]
     run = parts.model.open()
