@@ -44,8 +44,8 @@ def test_pairs(data: str, sentences: int = 0, name: str = "tatoeba") -> tuple[li
     """Sources and references of a set; `sentences` (0 = all) are taken at equal distances."""
     files, columns = SETS[name]
     paths = [test_file(data, file) for file in files]
-    pairs = list(column_pairs(*paths, *columns) if len(paths) == 1 else zip(*map(read_lines, paths), strict=True))
-    chosen = spread(pairs, sentences)
+    sides = column_pairs(paths[0], *columns) if len(paths) == 1 else zip(*map(read_lines, paths), strict=True)
+    chosen = spread([(source, reference) for source, reference in sides], sentences)
     return [source for source, _ in chosen], [reference for _, reference in chosen]
 
 
