@@ -7,6 +7,7 @@ with four bits altogether make a group; k-means finds its 16 words.
 
 Rounding shrinks a token: the words are nearer to the mean than it is, by just what a row that agrees with the token
 would see. A scale for each token, its square over its product with its words, makes the error independent of that.
+Rows that a token is the best of are unlike others: errors there are measured, and widen all deviations if need be.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.preview import LARGEST, WORDS, Normalizer, Preview, PreviewLayer
+from sharpbeam.output_layers.preview import DEVIATIONS, LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.sample import crossed
-from sharpbeam.types import Floats, Ids
+from sharpbeam.types import Floats, Ids, TopK
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -47,7 +48,8 @@ TRAINED, ROUNDS = 4096, 8  # rows that words are found on, and rounds of k-means
 MOMENT = 65_536  # rows that the second moment of the matrix is taken of
 AT_ONCE = 8192  # rows that are encoded together
 MOST_SCALE = 4.0
-CALIBRATED = 512  # hidden vectors for the normalizer
+CALIBRATED = 512  # hidden vectors for the normalizer, and for errors of best tokens
+ERRORS = 5.0  # root mean squares of these that the layer's deviations have to be, as they are for most models
 DEPTH = 1.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
@@ -91,10 +93,8 @@ def fit_preview(
 
     `text` names files with one source sentence a line (.gz too; a language model reads it); those of a multilingual
     model with their direction, as "de-en=news.de". Without text the sample sentences of the package are taken.
-    `vectors` hidden vectors are taken. Takes seconds.
-
-    Raises OptionError for options that do not fit, ModelError for a model that cannot be read, InputError for text that
-    cannot be read, OutputError for a folder that cannot be written to.
+    Raises OptionError for options that do not fit, ModelError for a model and InputError for text that cannot be read,
+    OutputError for a folder that cannot be written to.
     """
     require(vectors >= 100, "vectors", vectors, "100 or more")
     folder, report = find_model(str(model)), Reporter(progress)
@@ -153,14 +153,15 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     if not all(np.abs(each).max() <= LARGEST for each in (basis, words, offset, preview.deviation)):
         raise ArithmeticError(f"products of weight and samples exceed {LARGEST:g}")
     held = np.ascontiguousarray(samples[:: max(1, len(samples) // CALIBRATED)], np.float32)
-    return replace(preview, normalizer=_calibrated(weight, bias, preview, held))
+    top = ExactLayer.build(weight, bias).topk(held, 1)
+    _, place, count = np.unique(top.token[:, 0], return_inverse=True, return_counts=True)  # each token counts once
+    error = np.sqrt((np.bincount(place, _errors(weight, bias, preview, held, top.token[:, 0]) ** 2) / count).mean())
+    preview = replace(preview, deviation=preview.deviation * np.float32(max(1.0, ERRORS / DEVIATIONS * error)))
+    return replace(preview, normalizer=_calibrated(weight, bias, preview, held, top))
 
 
 def _coordinates(square: Doubles, spread: Floats) -> tuple[Floats, Floats, Doubles]:
-    """The maps [D, D] of centred hidden vectors `spread` [N, D] and of rows with the second moment `square` [D, D].
-
-    And the variance [D] of the rows' coordinates, falling.
-    """
+    """The maps [D, D] of centred hidden vectors `spread` [N, D], and of rows; the variance [D] of rows, falling."""
     moment = (spread.T @ spread).astype(np.float64) / len(spread)
     moment += (RIDGE * np.trace(moment) / len(square) or 1.0) * np.eye(len(square))
     sizes, directions = np.linalg.eigh(moment)
@@ -251,11 +252,20 @@ def _encoded(
     return codes.view(np.int32), scale, deviation
 
 
-def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats) -> Normalizer:
+def _errors(weight: Floats, bias: Floats, preview: Preview, hidden: Floats, token: Ids) -> Doubles:
+    """How far off the logit [N] of a token of each row [N, D] is, in its deviations."""
+    codes, g = preview.codes[token].view(np.uint32), hidden @ preview.basis.T + preview.shift
+    logit = hidden @ preview.center + preview.offset[token]
+    for code, group in enumerate(_slices(preview.lengths)):
+        word = codes[:, code // 8] >> np.uint32(code % 8 * 4) & np.uint32(WORDS - 1)
+        logit += preview.scale[token] * (preview.words[word, group] * g[:, group]).sum(axis=1)
+    own = (weight[token] * hidden).sum(axis=1, dtype=np.float64) + bias[token]
+    return np.asarray((own - logit) / np.maximum(preview.deviation[token] * np.sqrt((g**2).mean(axis=1)), 1e-20))
+
+
+def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats, top: TopK) -> Normalizer:
     """The normalizer with the least square error on `samples` [N, D], and what it states."""
-    layer, exact = PreviewLayer.build(weight, bias, preview), ExactLayer.build(weight, bias)
-    top = exact.topk(samples, 1)
-    best = top.token[:, 0]
+    layer, best = PreviewLayer.build(weight, bias, preview), top.token[:, 0]
     true = np.einsum("nd,nd->n", samples, weight[best], dtype=np.float64) + bias[best] - top.log_prob[:, 0]
     sums = [
         np.exp(layer.totals(samples, Normalizer(DEPTH, near, far))[0].astype(np.float64) - true)
@@ -298,8 +308,8 @@ def step_gain(
 ) -> float:
     """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    Means of interleaved calls, since a few rows that are not sure take most of the time. Without `normalize` both find
-    tokens only. `extra` nanoseconds a row are added to the time of `layer`: for the closer sums that a search asks for.
+    Means of interleaved calls: a few rows take most of the time. Without `normalize` both find tokens only. `extra`
+    nanoseconds a row are added to the time of `layer`, for the closer sums that a search asks for.
     """
     rows = width * requests
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)

@@ -1,9 +1,7 @@
 """The preview: logits by product quantization, 4-bit codes that are looked up: a fifth of the bytes of a scan.
 
-Hidden vectors and rows of the output matrix are written in coordinates in which hidden vectors are independent and of
-variance 1, and the rows' variance falls from the first to the last. Groups of coordinates, short where the variance is
-large, have 16 code words each, and a token's code is the nearest word of each group. A row makes a table of its dot
-products with the words, and adds up its entries for all tokens, 32 or 64 at a time. csrc/output/preview.h has the sums.
+A row makes a table of its dot products with code words, and adds up its entries for all tokens, 32 or 64 at a time.
+fit/preview.py has the codes, csrc/output/preview.h the sums.
 
 A token takes its exact logit unless it is `DEVIATIONS` standard deviations of its own error below what counts. That is
 measured, not proven: docs/lab/previews.md has how often a row lost a token, on text unlike that of the fit. With

@@ -11,6 +11,7 @@ from support.made_layers import MadeArtifacts, build_layer
 
 from sharpbeam._core import table_names
 from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.fit import preview as fit
 from sharpbeam.fit.preview import find_preview, gains_of
 from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.artifact import Stored
@@ -200,3 +201,21 @@ def test_a_bad_preview_is_refused(name, value, says):
 def test_gains_are_those_of_steps():
     gains = gains_of(WEIGHT, BIAS, PREVIEW, hidden(14, 80), hidden(15, 80))
     assert list(gains) == ["greedy", "scores", "beam"] and min(gains.values()) > 0
+
+
+@pytest.mark.parametrize("kind", ["heavy tails", "near tokens"])
+def test_errors_of_best_tokens_widen_all_deviations(monkeypatch, kind):
+    draw = np.random.default_rng(3)
+    weight = normal(1, VOCAB, WIDTH) * np.float32(0.97) ** np.arange(WIDTH, dtype=np.float32)
+    near = 2 * weight[draw.integers(0, VOCAB, 900)] + 0.3 * normal(6, 900, WIDTH)
+    heavy = normal(5, 900, WIDTH) / np.sqrt(draw.chisquare(1.5, (900, WIDTH)))
+    samples = np.ascontiguousarray(near if kind == "near tokens" else heavy, np.float32)
+    widened, usual = find_preview(weight, BIAS, samples), find_preview(weight, BIAS, normal(4, 900, WIDTH))
+    monkeypatch.setattr(fit, "ERRORS", 0.0)
+    plain = find_preview(weight, BIAS, samples)
+    by = widened.deviation / plain.deviation
+    assert 1.15 < by.min() == pytest.approx(by.max())
+    token = ExactLayer.build(weight, BIAS).topk(samples, 1).token[:, 0]
+    before, after = (fit._errors(weight, BIAS, one, samples, token) for one in (plain, widened))
+    np.testing.assert_allclose(before, after * by.min(), rtol=1e-4)
+    np.testing.assert_array_equal(usual.deviation, find_preview(weight, BIAS, normal(4, 900, WIDTH)).deviation)

@@ -7,10 +7,8 @@ hypotheses wins. A step is all rows that a search runs together for one request,
 then the search does what it would have done.
 
 An error of the residual mass counts in log Z by the share of the tokens outside the set, so that share predicts the
-errors of log Z. Many predictors of missing tokens were tried on a translation model (margin between clusters,
-probability of the best, missed mass, misses of the cluster, distance, k-th best logit, and logistic regressions over
-all of them). Three numbers say as much as everything together: the lowest logit that matters, the residual mass, and
-the distance to the cluster's center. How much each counts differs between models, so it is searched.
+errors of log Z. Of all predictors of missing tokens that were tried three say as much as everything together: the
+lowest logit that matters, the residual mass, and the distance to the cluster's center. Their weights are searched.
 """
 
 from __future__ import annotations
