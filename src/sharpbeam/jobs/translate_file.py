@@ -65,14 +65,14 @@ def translate_file(
     `raw` and `keep` are those of `Translator.translate`. With `flags` lines of text end in a tab and the flags of the
     translation (`Translation.flags`), which jsonl has where there are any; and jsonl has `confidence` and `unsure`.
 
-    With `field` each line is a JSON object; the field `into` of the result has the translation of that field.
+    With `field` each line of both is a JSON object; the field `into` of the result has the translation of that field.
 
     The result grows in `output`.part, and becomes `output` when it is complete. With `resume` an interrupted run of the
     same job is continued: the result is the same, byte for byte (.gz, .zst: unpacked). Without one it begins, unless
     `output` is there: then nothing is done. `restart` discards an interrupted run, and replaces an `output`.
 
     `progress` is called with the number of lines that were just done; resuming, first with that of the interrupted run.
-    Options are those of `Translator.translate`. Most errors are raised before any slow work.
+    Options: `Translator.translate`. Raises OptionError, InputError, OutputError or ModelError, mostly before slow work.
     """
     files = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     choice("format", format, Format)

@@ -216,6 +216,7 @@ def test_errors_of_best_tokens_widen_all_deviations(monkeypatch, kind):
     by = widened.deviation / plain.deviation
     assert 1.15 < by.min() == pytest.approx(by.max())
     token = ExactLayer.build(weight, BIAS).topk(samples, 1).token[:, 0]
-    before, after = (fit._errors(weight, BIAS, one, samples, token) for one in (plain, widened))
+    logit = (weight[token] * samples).sum(axis=1) + BIAS[token]
+    before, after = (fit._errors(one, samples, token, logit) for one in (plain, widened))
     np.testing.assert_allclose(before, after * by.min(), rtol=1e-4)
     np.testing.assert_array_equal(usual.deviation, find_preview(weight, BIAS, normal(4, 900, WIDTH)).deviation)
