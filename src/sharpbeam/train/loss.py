@@ -88,20 +88,20 @@ def output_loss(
 def sample_words(target: Tensor, frequency: Tensor, draws: int) -> tuple[Tensor, Tensor, Tensor]:
     """A subset of the vocabulary for a sampled softmax (Jean et al. 2015): the targets [N] and `draws` other words.
 
-    Words are drawn with replacement by their `frequency` [V] (sums to 1, float32). Returns the ids [n], ascending; the
-    log of each one's chance of being among them, to be subtracted from its logit; and the place [N] of each target.
+    Words are drawn with replacement by their `frequency` [V] (sums to 1, float32), and a tenth as many from all alike:
+    one that never is a target would else stay likely. Returns the ids [n], ascending; the log of each one's chance of
+    being there, if targets too are draws by frequency, which its logit has to lose; and the place [N] of each target.
     """
-    drawn = torch.multinomial(frequency.cpu(), draws, replacement=True).to(target.device)
+    often = torch.multinomial(frequency.cpu(), draws, replacement=True)
+    drawn = torch.cat([often, torch.randint(len(frequency), (draws // 10,))]).to(target.device)
     words, place = torch.unique(torch.cat([target, drawn]), return_inverse=True)
-    # the targets of a batch are draws from the same distribution: 1 - (1 - p)^(draws + N)
-    chance = -torch.expm1((draws + len(target)) * torch.log1p(-frequency[words].clamp(1e-12, 0.5)))
-    return words, chance.log(), place[: len(target)]
+    missed = (draws + len(target)) * torch.log1p(-frequency[words].clamp(max=0.5)) - draws // 10 / len(frequency)
+    return words, (-torch.expm1(missed)).log(), place[: len(target)]
 
 
 def word_frequency(words: Tensor, vocab_size: int) -> Tensor:
-    """The share of each word in `words` [N] int64, [V] float32; each is counted once more, so that none is zero."""
-    counts = torch.bincount(words, minlength=vocab_size).float() + 1
-    return counts / counts.sum()
+    """The share of each word in `words` [N] int64, [V] float32."""
+    return torch.bincount(words, minlength=vocab_size).float() / len(words)
 
 
 def training_loss(

@@ -67,12 +67,14 @@ def test_a_sampled_softmax_estimates_the_whole_one():
     hidden, weight, bias = (torch.randn(s, generator=generator) for s in ((64, WIDTH), (2000, WIDTH), (2000,)))
     hidden *= 0.3  # a few words must not hold all the mass
     frequency = torch.rand(2000, generator=generator) + 0.05
+    frequency[:500] = 0  # never a target, and a quarter of Z
     frequency /= frequency.sum()
     target = torch.multinomial(frequency, 64, replacement=True, generator=generator)
     whole = output_loss(hidden, weight, bias, target)[1].item() / 64
     words, log_chance, place = sample_words(target, frequency, 1000)
     assert len(words) < 1000
     assert torch.equal(words[place], target)
+    assert 20 < (words < 500).sum() < 40  # of 100 that are drawn from all alike
     assert (log_chance <= 0).all()
 
     def sampled(corrected: bool) -> float:
