@@ -7,10 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
 from bench.harness.testset import test_pairs
 from sharpbeam import Translator
 from sharpbeam.decoding.results import Translation
-from sharpbeam.report.quality import quality
 
 Options = dict[str, Any]
 
@@ -44,16 +46,12 @@ def settings() -> list[Setting]:
         for normalized in (True, False)
         for name, options in kinds.items()
     ]
-    likeness: Options = {"cube_pruning": "approximate", "merge_by": "likeness"}
-    both: Options = {"cube_pruning": "approximate", "merge_by": "both"}
+    both: Options = {"cube_pruning": "approximate", "merge_by": "both", "merge_threshold": 0.9}
     return [
         *six,
-        Setting("likeness .95 +SN", False, likeness | {"merge_threshold": 0.95}),
-        Setting("likeness .9 +SN", False, likeness | {"merge_threshold": 0.9}),
-        Setting("word, then likeness .9 +SN", False, both | {"merge_threshold": 0.9}),
+        Setting("word, then likeness .9 +SN", False, both),
         Setting("NBS+SN, margin 3", False, {"max_score_margin": 3.0}),
         Setting("ACP+SN, margin 3", False, kinds["ACP"] | {"max_score_margin": 3.0}),
-        Setting("likeness .95 +SN, margin 3", False, likeness | {"merge_threshold": 0.95, "max_score_margin": 3.0}),
     ]
 
 
@@ -71,25 +69,35 @@ class Bench:
         """All sentences."""
         return self._translators[setting.normalized].translate(self.sources, raw=True, **setting.choices(beam))
 
-    def bleu(self, translations: Sequence[Translation]) -> float:
-        """Of the best hypotheses."""
-        return quality([translation.text for translation in translations], self.references).bleu
+    def bleu(self, outputs: dict[str, list[Translation]]) -> dict[str, dict[str, float]]:
+        """BLEU of each, half of its 95% interval, and p of being the first's: paired bootstrap; 1 for equal scores."""
+        systems = [(name, [answer.text for answer in answers]) for name, answers in outputs.items()]
+        _, columns = PairedTest(systems, {"BLEU": BLEU()}, [self.references], "bs")()
+        first, *_ = scores = columns["BLEU"]
+        return {
+            name: {
+                "bleu": round(one.score, 2),
+                "half": round(one.ci, 2),
+                "p": 1.0 if one.score == first.score else round(one.p_value, 4),
+            }
+            for name, one in zip(outputs, scores, strict=True)
+        }
 
-    def point(self, setting: Setting, beam: int) -> dict[str, float]:
-        """BLEU, time and work of one setting."""
+    def point(self, setting: Setting, beam: int) -> tuple[dict[str, float], list[Translation]]:
+        """Time and work of one setting, and its answers."""
         before = self._translators[setting.normalized].work
         began = time.process_time()
         translations = self.translate(setting, beam)
         seconds = time.process_time() - began
         count = self._translators[setting.normalized].work.since(before)
-        return {
+        figures = {
             "beam_size": beam,
-            "bleu": round(self.bleu(translations), 2),
             "ms_per_word": round(1e3 * seconds / self.words, 4),
             "merging_rate": round(count.merging_rate, 3),
             "rows_per_step": round(count.expansions / count.request_steps, 2),
             "model_rows_per_step": round((count.model_rows or count.expansions) / count.request_steps, 2),
         }
+        return figures, translations
 
     def check(self, chosen: Sequence[Setting]) -> None:
         """Raise WrongAnswerError unless beam 1 is greedy in all settings, and exact scores are forced ones."""

@@ -1,7 +1,7 @@
 """Merging rates of cube pruning by text, and how near self-normalization brings log Z to 0 (CUBE sections 4.4, 4.5).
 
 Rates, BLEU and rows do not depend on the machine, so that sets are larger than where time is taken: short sentences
-(tatoeba), captions (multi30k) and news of 25 words (ntrex). Rows that the model runs are what time is in proportion to,
+(tatoeba), captions (multi30k) and news of 21 words (ntrex). Rows that the model runs are what time is in proportion to,
 so that beam search's rows over them are the most that a setting can gain.
 """
 
@@ -36,12 +36,14 @@ def measure(bench: Bench, names: tuple[str, str], beam: int) -> dict[str, Any]:
     options = {"models": list(names), "set": bench.name, "sentences": len(bench.sources), "beam_size": beam}
     if earlier := record.find("cube_merging", options):
         return earlier
-    points = {}
+    points, outputs = {}, {}
     for setting in settings()[:6]:
-        point = bench.point(setting, beam)
-        points[setting.name] = {
-            key: point[key] for key in ("bleu", "merging_rate", "rows_per_step", "model_rows_per_step")
-        }
+        point, outputs[setting.name] = bench.point(setting, beam)
+        points[setting.name] = {key: point[key] for key in ("merging_rate", "rows_per_step", "model_rows_per_step")}
+    for sign in "-+":  # each against beam search of the same model
+        own = {name: answers for name, answers in outputs.items() if name.endswith(f"{sign}SN")}
+        for name, score in bench.bleu(own).items():
+            points[name] |= score
     words = round(bench.words / len(bench.sources), 1)
     normalizer = {name: log_z(name, bench.sources[:100]) for name in names}
     line = {"points": points, "words": words, "log_z": normalizer}
@@ -54,8 +56,8 @@ def describe(line: dict[str, Any]) -> str:
     rows = [f"{options['set']}, {options['sentences']} sentences of {line['words']} words, beam {options['beam_size']}"]
     for name, p in line["points"].items():
         rows.append(
-            f"  {name:<8} BLEU {p['bleu']:.2f}, merging rate {p['merging_rate']:.2f}, rows {p['rows_per_step']:.1f}, "
-            f"run {p['model_rows_per_step']:.1f}"
+            f"  {name:<8} BLEU {p['bleu']:.2f} +-{p['half']:.2f} (p {p['p']:.3f}), merging rate "
+            f"{p['merging_rate']:.2f}, rows {p['rows_per_step']:.1f}, run {p['model_rows_per_step']:.1f}"
         )
     for name, z in line["log_z"].items():
         rows.append(f"  log Z of {name}: {z['mean']:.2f} on average, deviation {z['deviation']:.2f}")

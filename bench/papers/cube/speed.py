@@ -1,11 +1,11 @@
 """Cube pruning (CUBE section 4): merging rate and BLEU against time per word, for beams of 1 to 40 and six settings.
 
 The settings are the paper's: beam search (NBS), exact (NCP) and approximate cube pruning (ACP), each without (-SN) and
-with self-normalization (+SN: a model trained for it, and no softmax); and next to them approximate pruning by the
-likeness of hidden vectors. One thread, batches as `translate` makes them. The curves are timed once a setting; the
-claim, ACP+SN against NBS+SN at beam 30, in turns. Before any time is printed the answers are checked: beam 1 says the
-same in all settings of one model, and NCP's scores are forced scores. A setting that the same commit has recorded
-already is not measured again.
+with self-normalization (+SN: a model trained for it, and no softmax); and next to them approximate pruning that merges
+by the likeness of hidden vectors as well, and a score margin. One thread, batches as `translate` makes them. The curves
+are timed once a setting; the claim, against NBS+SN at beam 30, in turns. Before any time is printed the answers are
+checked: beam 1 says the same in all settings of one model, and NCP's scores are forced scores. A setting that the same
+commit has recorded already is not measured again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.papers.cube import merging
 from bench.papers.cube.bench import Bench, Setting, settings
 from sharpbeam.decoding.results import Translation
 
-PLAIN, SELF_NORMALIZED = "runs/de-en-tuned/best", "runs/de-en-sn/best"  # recipes of these names
+PLAIN, SELF_NORMALIZED = "runs/en-pt-gru-plain/best", "runs/en-pt-gru/best"  # the first with no self_normalization
 BEAMS = (1, 2, 3, 4, 8, 10, 15, 18, 20, 30, 40)  # the paper's
 CLAIM_BEAM = 30
 
@@ -41,7 +41,8 @@ def curves(bench: Bench, beams: Sequence[int], model_names: tuple[str, str]) -> 
         options |= {"beams": list(beams), "set": bench.name}
         line = record.find("cube", options)
         if line is None:
-            points = [bench.point(setting, beam) for beam in beams]
+            measured = [bench.point(setting, beam) for beam in beams]
+            points = [point | bench.bleu({"": answers})[""] for point, answers in measured]
             line = record.write("cube", {"setting": setting.name, "points": points}, threads=1, options=options)
         lines.append(line)
         print(describe(lines[-1]), flush=True)
@@ -53,13 +54,13 @@ def headline(bench: Bench, names: Sequence[str], beam: int, rounds: int, model: 
     by_name = {setting.name: setting for setting in settings()}
     chosen = [by_name[name] for name in ("NBS+SN", *names)]
     bench.check([setting for setting in chosen if not setting.normalized])
-    bleu: dict[str, float] = {}
+    bleu: dict[str, dict[str, float]] = {}
 
     def contender(setting: Setting) -> Callable[[], list[Translation]]:
         return lambda: bench.translate(setting, beam)
 
     def note(outputs: dict[str, list[Translation]]) -> None:
-        bleu.update({name: round(bench.bleu(answers), 2) for name, answers in outputs.items()})
+        bleu.update(bench.bleu(outputs))
 
     timings = interleave({s.name: contender(s) for s in chosen}, "NBS+SN", rounds, note, time.process_time)
     figures = {
@@ -89,7 +90,7 @@ def draw(lines: Sequence[dict[str, Any]]) -> str:
     for axis in (rates, scores):
         axis.grid(alpha=0.3)
     scores.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    figure.suptitle(f"Cube pruning, German to English, {lines[0]['options']['sentences']} sentences")
+    figure.suptitle(f"Cube pruning, {lines[0]['options']['set']}, {lines[0]['options']['sentences']} sentences")
     figure.tight_layout()
     path = record.RESULTS / "cube.png"
     figure.savefig(path, dpi=120)
@@ -111,7 +112,7 @@ def describe(line: dict[str, Any]) -> str:
         )
     return f"beam {line['options']['beam_size']}, {line['options']['sentences']} sentences: " + "; ".join(
         f"{name} x{timing['ratio']:.2f} ({timing['least_ratio']:.2f}-{timing['most_ratio']:.2f}), "
-        f"BLEU {line['bleu'][name]:.2f}"
+        f"BLEU {line['bleu'][name]}"
         for name, timing in line["contenders"].items()
     )
 
@@ -122,7 +123,7 @@ def main(
     self_normalized: Annotated[str, typer.Option(help="the one of the same recipe trained with it")] = SELF_NORMALIZED,
     part: Annotated[str, typer.Option(help="speed (curves and claim) or merging (rates, and log Z)")] = "speed",
     sentences: Sentences = 100,
-    name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "tatoeba",
+    name: Annotated[str, typer.Option("--set", help=" or ".join(SETS))] = "ntrex-en-pt",
     beams: list[int] = list(BEAMS),
     claim_beam: Annotated[int, typer.Option(help="beam size of the claim")] = CLAIM_BEAM,
     rounds: Rounds = 3,
