@@ -109,6 +109,8 @@ def test_int8_is_measured_on_a_text_without_a_preview(tiny_model: Path, tmp_path
     shutil.copytree(tiny_model, folder)
     (line,) = measure_and_fit(folder, sources=sentences[:3], preview=False)
     assert line.startswith("Number type ") and not (folder / "preview.json").exists()
+    (line,) = measure_and_fit(folder)  # 64 tokens
+    assert line.startswith("No preview was fitted") and not (folder / "preview.json").exists()
 
 
 def test_files_for_firefox_take_no_options_of_model_folders(call: Run, place: Path) -> None:

@@ -38,8 +38,8 @@ SENTENCES = 100
 LONGEST = 64  # tokens of an answer
 TYPES: tuple[ComputeType, ...] = ("int8", "int16")  # the first that loses nothing is chosen, or else float32
 MOST_LOSS = 0.01  # log probability at each position, at most
-SAMPLE = "sample sentences of the package"
-OWN = "the first of the given text"
+SAMPLE, OWN = "sample sentences of the package", "the first of the given text"
+BY_HAND = "No preview was fitted: for models of languages or sizes like these `sharpbeam fit preview` does it."
 
 
 def make_model(files: Path, folder: Path) -> None:
@@ -69,11 +69,10 @@ def measure_and_fit(
     """
     lines = list[str]()
     try:
-        quick = preview and worth_fitting(folder)
         if sources:
             lines.append(f"Number type {check_precision(folder, sources).summary()}.")
-        if quick:
-            lines.append(fit_preview(folder, texts, progress=progress).summary())
+        if preview:
+            lines.append(fit_preview(folder, texts, progress=progress).summary() if worth_fitting(folder) else BY_HAND)
     except SharpbeamError as error:
         lines.append(f"No preview was fitted: {error}")
     return lines
