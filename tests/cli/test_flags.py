@@ -10,7 +10,6 @@ import pytest
 from support.command import Run
 
 from sharpbeam.cli.app import PROGRAM
-from sharpbeam.cli.command import REPLACED
 from sharpbeam.cli.flags import parse
 from sharpbeam.options.decode import (
     LanguageOptions,
@@ -96,11 +95,6 @@ def test_help_lists_the_verbs(call: Run) -> None:
         (["--device", "tpu"], ["device is 'tpu'; it must be cpu or cuda."]),
         (["--compute-type", "int8_float32"], ["compute_type is 'int8_float32'; it must be int8, which takes"]),
         (["--num-beams", 3], ["No such option: --num-beams; here it is called --beam-size."]),
-        (["--shard", "1/2"], ["No such option: --shard; cut the input with split -l N, translate its parts"]),
-        (
-            ["--projection", "scan"],  # vocabulary: an old name
-            ["No such option: --projection; here it is called --output-layer."],  # vocabulary: an old name
-        ),  # vocabulary: an old name
         (["--beam-size", 2, "--num-hypotheses", 3], ["num_hypotheses is 3", "between 1 and beam_size (2)"]),
         (["--length-penalty", "nan"], ["length_penalty is nan"]),
         (["--early-stopping", "maybe"], ["early_stopping is 'maybe'", "it must be true, false, never or proven."]),
@@ -149,12 +143,6 @@ def test_values_are_named_by_what_they_are() -> None:
 def test_a_flag_is_not_the_value_of_another(call: Run) -> None:
     result = call("serve", "de-en", "--pivot", "--api-keys", "keys.txt")
     result.refused(2, "Option '--pivot' needs a value, not the option '--api-keys'")
-
-
-def test_old_verbs_name_their_successor(call: Run) -> None:
-    for verb, successor in REPLACED.items():
-        if verb not in VERBS:
-            call(verb, "de-en").refused(2, f"'{verb}'; write: {successor}.")
 
 
 @pytest.mark.parametrize(

@@ -56,4 +56,3 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
     table = page.with_name("a.csv")
     table.write_text("x,y\n1,2\n")
     call("translate", tiny_model, table, *out).refused(2, "fields is empty", "of x, y", "--fields A,B")
-    call("translate-document", tiny_model, page, *out).refused(2, "write: sharpbeam translate MODEL")

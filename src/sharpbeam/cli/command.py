@@ -15,16 +15,6 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import Schema, fields_of, option, type_hints
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-REPLACED = {  # verbs and flags of older versions: what to write now
-    "translate-document": "sharpbeam translate MODEL DOCUMENT --output FILE",
-    "fit-preview": "sharpbeam fit preview MODEL",
-    "fit-screen": "sharpbeam fit screen MODEL",
-    "fit-shortlist": "sharpbeam fit shortlist MODEL",
-    "fit-net": "sharpbeam fit shortlist MODEL --text FILE --fidelity 0.999",
-    "report": "sharpbeam tune MODEL --text FILE",
-    "compare": "sharpbeam tune MODEL --text FILE",
-    **dict.fromkeys(("--install-completion", "--show-completion"), "complete -o default -C sharpbeam sharpbeam"),
-}
 
 
 @dataclass(frozen=True)
@@ -136,8 +126,8 @@ class VerbGroup:
         name, *rest = words
         if name not in self.names:
             known = [*self.names, *(spelling for one in self.flags for spelling in one.spellings)]
-            advice = f"; write: {REPLACED[name]}" if name in REPLACED else f".{nearest(name, known)}"
-            raise wrong_use(f"No such {'option' if name.startswith('-') else 'command'} {name!r}{advice}", path)
+            kind = "option" if name.startswith("-") else "command"
+            raise wrong_use(f"No such {kind} {name!r}.{nearest(name, known)}", path)
         self.find(name).run(f"{path} {name}", rest)
 
     def _print_help(self, path: str) -> None:

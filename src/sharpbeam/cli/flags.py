@@ -16,10 +16,6 @@ from sharpbeam.options.schema import checked, listed, option
 
 # The types of a value, each with a word for it, and what it must be.
 _KINDS = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("FILE", ""), bool: ("", ""), str: ("TEXT", "")}
-_REPLACED = {  # flags of older versions: what to do now
-    "--shard": "cut the input with split -l N, translate its parts, and join the results",
-    "--processes": "start several servers, each with its --port, and a proxy (docs/guides/serving.md)",
-}
 
 
 def argument(text: str, metavar: str = "", default: Any = MISSING) -> Any:
@@ -109,10 +105,8 @@ def _place(flags: Sequence[Flag], words: list[str], values: dict[str, Any], verb
 
 
 def _unknown(name: str, flags: Sequence[Flag]) -> str:
-    """The message for a flag that there is not: older versions and other programs have names of their own."""
+    """The message for a flag that there is not: other programs have names of their own."""
     plain = name.lstrip("-").replace("-", "_")
-    if name in _REPLACED:
-        return f"No such option: {name}; {_REPLACED[name]}"
     for one in flags:
         if plain in one.facts["other_names"]:
             return f"No such option: {name}; here it is called {one.spellings[0]}"

@@ -17,7 +17,7 @@ log = logging.getLogger("sharpbeam")
 _REFUSED = {"sampling": False, "cube_pruning": "none", "finishing": "leave", "prefix_bias_beta": 0.0, "search": "beam"}
 MOST_TOKENS = 1000  # of the forms that one text may require, for the time and memory of the search grow with them
 _BEFORE = "a"  # a word before a phrase
-_SPACES = "▁Ġ"  # what a piece begins with after a space: of SentencePiece, and of byte-level BPE
+_SPACE = "▁"  # what a piece begins with after a space
 
 
 def for_phrases(options: DecodeOptions) -> DecodeOptions:
@@ -81,5 +81,5 @@ class PhraseEncoder:
 def joining(vocabulary: Vocabulary) -> bytes:
     """[V]: 1 for each token that continues the word before it; none does where pieces do not show spaces."""
     pieces = [vocabulary.piece(token) for token in range(len(vocabulary))]
-    shown = any(piece[:1] in _SPACES for piece in pieces if piece)
+    shown = any(piece[:1] == _SPACE for piece in pieces if piece)
     return bytes(shown and piece[:1].isalnum() and not spaceless(piece) for piece in pieces)

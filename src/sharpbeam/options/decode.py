@@ -98,8 +98,6 @@ class OutputLayerOptions(Schema):
         "auto",
         f"how next tokens are found: {', '.join(_output_layers())}",
         choices=_output_layers,
-        other_names=("projection",),  # vocabulary: an old name
-        replaced=import_module("sharpbeam.output_layers.registry").OLD_NAMES,
     )
     fidelity: float | None = advanced_option(
         None,
@@ -115,7 +113,6 @@ class OutputLayerOptions(Schema):
         True,
         "divide by the sum over the vocabulary (softmax); off, the logit stands for the log probability",
         off="take logits for log probabilities, without a softmax: only for models trained with self_normalization",
-        other_names=("normalise",),  # vocabulary: an old name
     )
 
 

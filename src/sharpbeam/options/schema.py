@@ -42,9 +42,9 @@ def option(
     `ge`, `gt`, `le` and `lt` bound numbers as in Pydantic: at least, above, at most, below. `off` says what the
     flag does that switches a default off. Choices are those of the Literal that annotates the field, or those that
     `choices` returns at the time, where they can become more. `internal` ones are for tests and benchmarks: no help
-    and no error lists them. An advanced option is left out of the short help. `other_names` are those of older versions
-    and other programs; they are not accepted, but an error that meets one tells the right name. `replaced` are choices
-    of older versions and other programs, each with the choice that stands for it here, which the error for it names.
+    and no error lists them. An advanced option is left out of the short help. `other_names` are those of other
+    programs; they are not accepted, but an error that meets one tells the right name. `replaced` are choices of other
+    programs, each with the choice that stands for it here, which the error for it names.
     `short` is a second name on the command line, such as -o, and `metavar` a word for the value.
     """
     bounds = {name: bound for name, bound in (("ge", ge), ("gt", gt), ("le", le), ("lt", lt)) if bound is not None}

@@ -83,8 +83,6 @@ class Artifact:
     """Arrays, and the facts that are needed to read them."""
     made_for: tuple[str, ...] = (OUTPUT,)
     """Parts that it is of no use without: the keys of their digests."""
-    old_files: tuple[str, ...] = ()
-    """Files of earlier releases with the same content, which are not read any more."""
 
 
 def check_fidelity(layer: str, least: float | None, measured: float) -> None:

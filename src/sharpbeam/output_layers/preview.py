@@ -89,7 +89,7 @@ def _write(preview: Preview) -> tuple[Arrays, Mapping[str, Any]]:
     return arrays, {}
 
 
-ARTIFACTS = {"preview": Artifact("preview", 2, "preview", "", _read, _write, old_files=("low_bit.safetensors",))}
+ARTIFACTS = {"preview": Artifact("preview", 2, "preview", "", _read, _write)}
 
 
 class PreviewLayer(NativeNormalizing[_core.PreviewLayer]):

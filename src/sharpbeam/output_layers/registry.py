@@ -107,17 +107,6 @@ _LAYERS = {
 }
 ARTIFACTS = {name: name for name in ("preview", "screen", "shortlist")} | {"shortlist_test": "shortlist"}
 """The fitted artifacts, each with the module that declares it."""
-OLD_NAMES = {
-    "certified": "scan, or preview",
-    "proven": "scan, or preview with fidelity 1",
-    "calibrated": "preview",
-    "shortlist-net": "shortlist, which uses its fallback test if one is fitted",
-    "screen-alone": "screen with screen_sets alone",
-    "screen-union": "screen with screen_sets union",
-    "screen-and-shortlist": "screen or shortlist",
-    "screen-or-shortlist": "screen or shortlist",
-}
-"""Names of earlier releases, and what to use now."""
 
 
 def register_output_layer(
@@ -131,8 +120,8 @@ def register_output_layer(
     """
     if not name.replace("-", "_").isidentifier():
         raise OptionError(f"name is {name!r}; it must be letters, digits, - and _, and begin with a letter.")
-    if name in _LAYERS or name in OLD_NAMES:
-        raise OptionError(f"name is {name!r}; it must be another: there is, or was, an output layer of that name.")
+    if name in _LAYERS:
+        raise OptionError(f"name is {name!r}; it must be another: there is an output layer of that name.")
     _LAYERS[name] = LayerEntry(build, summary, needs)
 
 
@@ -153,8 +142,6 @@ def fits() -> dict[str, str]:
 
 def find_output_layer(name: str) -> LayerEntry:
     """The output layer `name`; raises OptionError if there is none."""
-    if name in OLD_NAMES:
-        raise OptionError(f"output_layer is {name!r}, an old name; use {OLD_NAMES[name]}.")
     if name not in _LAYERS:
         raise OptionError(f"output_layer is {name!r}; it must be {' or '.join(_LAYERS)}.{nearest(name, _LAYERS)}")
     return _LAYERS[name]

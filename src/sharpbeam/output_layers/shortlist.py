@@ -92,7 +92,7 @@ ARTIFACTS = {
     "shortlist": Artifact("shortlist", 1, "shortlist", "--pairs FILE", _read, _write, (OUTPUT, SOURCE, TARGET)),
     "shortlist_test": Artifact(
         "shortlist_test", 1, "shortlist", "--text FILE --fidelity 0.999", _read_test, _write_test,
-        (OUTPUT, "shortlist_sha256"), old_files=("net.json", "net.safetensors"),
+        (OUTPUT, "shortlist_sha256"),
     ),
 }  # fmt: skip
 

@@ -125,8 +125,6 @@ class FolderArtifacts:
             digest = {f"{name}_sha256": file_digest(temporary / tensors)}
             content = {"format_version": kind.version, **self._identity(kind), **digest, **_merged(own, facts)}
             (temporary / record).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        for old in kind.old_files:
-            (self.folder / old).unlink(missing_ok=True)
         self._faults.pop(name, None)
 
     def _identity(self, kind: Artifact) -> dict[str, str]:
@@ -154,8 +152,8 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_files(folder: Path, kind: Artifact) -> list[Path]:
-    """The files of an artifact that are there, also of earlier releases."""
-    names = (f"{kind.name}.json", f"{kind.name}.safetensors", *kind.old_files)
+    """The files of an artifact that are there."""
+    names = (f"{kind.name}.json", f"{kind.name}.safetensors")
     return [folder / name for name in names if (folder / name).exists()]
 
 
@@ -168,9 +166,6 @@ def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:
     """The content of the file of facts; raises ModelError if there is none, or one of another version."""
     path, advice = folder / f"{kind.name}.json", _advice(kind, folder)
     if not path.exists():
-        for old in kind.old_files:
-            if (folder / old).exists():
-                raise ModelError(f"{folder / old} is of an earlier release, which this one does not read. {advice}")
         raise ModelError(f"{folder} has no {kind.name.replace('_', ' ')}. {advice}")
     return read_record(path, {kind.version}, advice)
 

@@ -76,9 +76,8 @@ def read_precision(folder: Path) -> Precision | None:
         return None
     facts = read_record(path, {FORMAT_VERSION}, PRECISION_AGAIN)
     try:
-        weights, older = facts.pop("weights"), {"bleu"}  # of files that were written before
-        tried = tuple(Evidence(**{name: one[name] for name in one.keys() - older}) for one in facts.pop("tried"))
-        precision = Precision(tried=tried, **{name: facts[name] for name in facts.keys() - older})
+        weights, tried = facts.pop("weights"), tuple(Evidence(**one) for one in facts.pop("tried"))
+        precision = Precision(tried=tried, **facts)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} cannot be read ({error}). {PRECISION_AGAIN}") from error
     if precision.compute_type not in ("int8", "int16", "float32"):

@@ -105,8 +105,6 @@ def read_pieces(path: Path, spm: Path) -> PieceVocabulary:
     pieces, silent = facts.get("pieces"), facts.get("silent")
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
         raise ModelError(f"{path}: pieces must be a list of texts; {again}")
-    if "merges" in facts:
-        raise ModelError(f"{path} is of byte-level BPE, which is not read any more; use a model with SentencePiece.")
     ids = [facts.get(name) for name in _SPECIAL]
     ids += silent if isinstance(silent, list) else [None]
     if not all(type(token) is int and 0 <= token < len(pieces) for token in ids):

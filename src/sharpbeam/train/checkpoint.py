@@ -35,7 +35,7 @@ class Progress:
     # Sums of loss, nll, (log Z)^2 and right guesses since the last line of metrics, and their target tokens.
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
     sum_words: int = 0
-    threads: int = 0  # of PyTorch, measured when the run began; 0 in checkpoints of older versions
+    threads: int = 0  # of PyTorch, measured when the run began
 
 
 def write_checkpoint(
@@ -90,7 +90,7 @@ def read_checkpoint(
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-            changed = differences(json.loads(metadata.get("settings", "{}")), settings)  # older ones have none
+            changed = differences(json.loads(metadata["settings"]), settings)
             if changed:
                 raise ValueError("; ".join(changed))
             progress = Progress(**json.loads(metadata["progress"]))

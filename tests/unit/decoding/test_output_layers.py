@@ -122,14 +122,6 @@ def _umask() -> int:
     return mask
 
 
-def test_files_of_an_earlier_release_are_told(folder, caplog, monkeypatch):
-    monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
-    (folder / "low_bit.safetensors").write_bytes(b"")
-    assert Translator(folder).loaded.layer_name(DecodeOptions.of(beam_size=1)) != "preview"
-    (warning,) = caplog.messages
-    assert "low_bit.safetensors is of an earlier release" in warning and "sharpbeam fit preview" in warning
-
-
 def test_a_fidelity_that_was_not_measured_is_refused(folder):
     fit(folder)
     with pytest.raises(OptionError, match=r"fidelity is 0\.99999; the preview of this model was measured to have"):
@@ -167,15 +159,6 @@ def test_weights_that_overflow_where_the_first_token_is_banned(make_transformer,
             translator.translate(TEXTS, **options)
     with pytest.raises(ModelError, match=r"NaN or \+inf; its weights are broken"):
         translator.score(TEXTS, TEXTS)
-
-
-@pytest.mark.parametrize(
-    ("old", "now"),
-    [("certified", "preview"), ("calibrated", "preview"), ("screen-alone", "alone")],
-)
-def test_old_names_are_answered_by_the_new_ones(folder, old, now):
-    with pytest.raises(OptionError, match=f"output_layer is '{old}'; it must be .*{now}, which takes its place"):
-        Translator(folder).translate(TEXTS, output_layer=old)
 
 
 class Wrong(RowLayer):

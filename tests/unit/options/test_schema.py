@@ -72,13 +72,12 @@ def test_a_wrong_name_is_answered_with_the_right_one(table: dict[str, Any], mess
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("projection", "output_layer"),  # vocabulary: an old name
         ("num_beams", "beam_size"),
         ("max_new_tokens", "max_length"),
         ("sampling_topk", "top_k"),
     ],
 )
-def test_names_of_older_versions_and_other_programs_are_translated(old: str, new: str) -> None:
+def test_names_of_other_programs_are_translated(old: str, new: str) -> None:
     options: dict[str, Any] = {old: 1}
     with pytest.raises(OptionError, match=f"unknown option '{old}'; here it is called '{new}'"):
         DecodeOptions.of(**options)

@@ -15,19 +15,10 @@ from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import option
 from sharpbeam.text.lines import TextInput
 
+_NEVER = "device threads isa sampling return_alternatives return_attention coverage_penalty"
 
-@verb(
-    without=(
-        "device",
-        "threads",
-        "isa",
-        "sampling",
-        "return_alternatives",
-        "return_attention",
-        "coverage_penalty",
-        SamplingOptions,
-    )
-)
+
+@verb(without=(*_NEVER.split(), SamplingOptions))
 def profile(
     model: str = argument("A model folder, or the name of a bundled model; a+b is an ensemble."),
     files: list[Path] | None = argument("Text, one sentence a line. Default: sample sentences.", default=None),
