@@ -79,7 +79,11 @@ def source_files(name: Name) -> Iterator[Path]:
     with _locked(name):
         entry = resolve(name)
         work = _work_of(entry)
-        yield _download(entry, work / "files")
+        try:
+            files = _download(entry, work / "files")
+        finally:
+            _show("")
+        yield files
         shutil.rmtree(work)
 
 

@@ -235,10 +235,12 @@ def _of_hub(name: Name, path: str, patterns: tuple[str, ...]) -> ListedModel:
             continue  # folders hold checkpoints, and other formats
         sha256, git = str(large.get("sha256") or ""), "" if large else str(each.get("blobId") or "")
         url, size = f"{HUB}/{path}/resolve/{quote(commit)}/{quote(file_name)}", large.get("size") or each.get("size")
-        files.append(File(url, _checked(file_name), size if type(size) is int else None, sha256, git))
+        files.append(File(url, file_name, size if type(size) is int else None, sha256, git))
     if not any(file.name.endswith(".safetensors") for file in files):
         patterns += ("pytorch_model*.bin",)
-    chosen = tuple(file for file in files if any(fnmatch(file.name, pattern) for pattern in patterns))
+    chosen = tuple(
+        file for file in files if any(fnmatch(file.name, pattern) and _checked(file.name) for pattern in patterns)
+    )
     if not chosen or not commit:
         raise InputError(f"{path} in the Hugging Face hub has no files of a model that can be read.")
     card = document.get("cardData")
