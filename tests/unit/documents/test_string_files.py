@@ -74,6 +74,7 @@ def test_xliff_says_its_target_language() -> None:
         (r"it\'s a \"b\"", r"\"b\" a it\'s"),
         (r"a\nb c", r"a\nc b"),
         (r"a\u00e9 b", "b aé"),
+        (r"a \ud83d\ude00b", "😀b a"),
         ('"  a  b "', '"  b a "'),
         ("a <b>b  c</b>", "<b>c b</b> a"),
         ("a &app; b", "b &app; a"),

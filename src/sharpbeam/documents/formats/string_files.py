@@ -8,6 +8,7 @@ from html import escape
 
 from sharpbeam.documents.formats.html import INLINE, relabeled
 from sharpbeam.documents.formats.interface import Languages
+from sharpbeam.documents.formats.values import escaped, unescaped
 from sharpbeam.documents.formats.xml import BlockItem, Element, Rules, XmlDocument, joined
 from sharpbeam.documents.segment import is_translatable
 from sharpbeam.text.xml_tokens import XmlToken
@@ -23,7 +24,6 @@ _PAIRS = {  # markup that opens and closes in elements of its own, and the attri
     **dict.fromkeys(("ec", "em"), ("close", _CLOSE_2)),
 }
 _QUOTES = re.compile(r'"|(?:[^"\\]|\\.|\\$)+', re.S)  # of Android: text in them keeps its spaces
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _REFERENCE = re.compile(r"\s*[@?][\w.:+/]+\s*")  # to another string, or a part of the theme
 
 
@@ -132,16 +132,9 @@ class AndroidDocument(XmlDocument):
                 yield BlockItem("point", part)
             else:
                 spaced = part if quoted else re.sub(r"\s+", " ", part)
-                yield from super().text_items(_ESCAPE.sub(_unescaped, spaced), cdata)
+                yield from super().text_items(unescaped(spaced), cdata)
 
     def encoded(self, text: str) -> str:
         """A text with the escapes of Android."""
-        text = re.sub(r"""([\\'"])""", r"\\\1", text).replace("\n", "\\n").replace("\t", "\\t")
+        text = escaped(text, "\\'\"")
         return "\\" + text if text.startswith(("@", "?")) else text
-
-
-def _unescaped(sign: re.Match[str]) -> str:
-    if sign[1]:
-        letter = chr(int(sign[1], 16))
-        return sign[0] if "\ud800" <= letter <= "\udfff" else letter
-    return {"n": "\n", "t": "\t"}.get(sign[2], sign[2])
