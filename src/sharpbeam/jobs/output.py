@@ -224,8 +224,11 @@ class OutputFile(StandardOutput):
             )
 
     def finish(self) -> None:
-        """Rename the part to FILE and remove the journal."""
-        self._check_skipped()
+        """Rename the part to FILE and remove the journal; a packed result without a line is a whole archive too."""
+        if self._journal.bytes:
+            self._check_skipped()
+        else:
+            self.commit()
         with _failures(f"rename {self.part} to {self.path}"):
             self._let_go()
             os.replace(self.part, self.path)

@@ -110,7 +110,7 @@ class JobStats:
     steps: int = 0  # of the decoder and the output layer
     expansions: int = 0  # hypotheses in all of them
     merging_rate: float | None = None  # hypotheses for each prediction of next tokens, with cube pruning
-    fallback_share: float | None = None  # of the rows that fell back to another layer
+    fallback_share: float | None = None  # of the rows that fell back to another layer, since the model was loaded
     flagged: int = 0  # translations that have flags
     flags: dict[str, int] = field(default_factory=dict)  # translations by flag
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native

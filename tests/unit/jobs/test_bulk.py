@@ -56,6 +56,9 @@ def test_packed_files_are_read_and_written(
     with pytest.raises(KeyboardInterrupt):
         translate_file(translator, packed, out, progress=interrupt, **OPTIONS)
     translate_file(translator, packed, out, resume=True, **OPTIONS)
+    packed.write_bytes(pack(b""))
+    translate_file(translator, packed, source.with_name("none" + suffix), **OPTIONS)
+    assert source.with_name("none" + suffix).read_bytes()[:2] == out.read_bytes()[:2]  # an archive, of nothing
     with unpack(out, "rb") as file:
         members = file.read().decode() if suffix == ".gz" else ""
     if suffix == ".zst":
