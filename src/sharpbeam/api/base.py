@@ -154,7 +154,8 @@ class TextDecoder(ModelUser, Generic[T]):
         for options in tuple(self._sessions) if len(self._sessions) >= MOST_SESSIONS else ():
             if other := self._sessions.pop(options, None):  # no other call has it
                 other.close()
-        self._sessions[session.options] = session
+        if self._sessions.setdefault(session.options, session) is not session:  # another call was faster
+            session.close()
 
 
 def in_order(

@@ -365,7 +365,7 @@ class Session(Generic[T]):
 
     def _fail(self, requests: Sequence[int], error: BaseException) -> list[Handle[T]]:
         """End the handles of `requests` with an error."""
-        failed = list({self._handles[index]: None for index in requests if index in self._handles})
+        failed = [handle for handle in dict.fromkeys(map(self._handles.get, requests)) if handle is not None]
         for handle in failed:
             self._drop(handle)
             handle._end(error)
