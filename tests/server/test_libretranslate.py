@@ -37,6 +37,8 @@ def test_forms_are_as_good_as_json(live: Live, sentences: list[str]) -> None:
     kind = {"content-type": "application/x-www-form-urlencoded"}
     answer = live.client.post("/translate", content=raw, headers=kind)
     assert answer.json() == live.translate("Balo é mike ñ.").json()
+    kind = {"content-type": "Application/X-WWW-Form-URLencoded"}
+    assert live.client.post("/translate", content=raw, headers=kind).json() == answer.json()
     multipart = live.client.post("/translate", files={name: (None, value) for name, value in fields.items()})
     assert multipart.json() == form.json()
 

@@ -85,7 +85,7 @@ async def read_form(request: Request, most: int, seconds: float) -> FormData:
     """The form of a request in UTF-8, with at most one file; bounds and errors as in `read_fields`."""
     scope = {**request.scope, "headers": _form_headers(request)}
 
-    encoded = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    encoded = request.headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
 
     async def read(bounded: Receive) -> FormData:
         async def escaped() -> Message:  # letters as they are, as `curl -d` sends them

@@ -38,7 +38,7 @@ class Boundary:
             self._headers += [
                 (b"access-control-allow-origin", cors_origin.encode()),
                 (b"access-control-allow-headers", b"Authorization, Content-Type, X-API-Key"),
-                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-methods", b"DELETE, GET, POST"),
             ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

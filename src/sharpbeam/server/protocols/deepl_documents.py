@@ -20,7 +20,7 @@ from sharpbeam.server.gate import Gate
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.protocols.files import UploadFields, download, read_upload
 from sharpbeam.server.refusals import Refused, places
-from sharpbeam.server.store import Store
+from sharpbeam.server.store import LIFETIME, Store
 
 MOST = 2500  # documents whose state is known
 Id = Annotated[str, Path(description="document_id, as the upload returned it")]
@@ -53,7 +53,7 @@ class Upload:
 def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter:
     """The endpoints."""
     routes, service = APIRouter(prefix="/v2", tags=["DeepL"]), gate.service
-    documents = Store[Upload]("document", MOST)
+    documents = Store[Upload]("document", MOST, lifetime=LIFETIME + service.options.file_timeout)
 
     @routes.post("/document", openapi_extra=DocumentFields.description("Upload a document to translate"))
     async def upload(request: Request) -> dict[str, str]:
