@@ -149,4 +149,4 @@ def _checked(terms: object) -> Iterator[tuple[str, tuple[str, ...]]]:
                 f"the glossary has {longest[:40]!r}... of {len(longest)} letters; terms and translations have at most "
                 f"{MOST_LETTERS}."
             )
-        yield term, tuple(form.strip() for form in forms)
+        yield term.strip(), tuple(form.strip() for form in forms)

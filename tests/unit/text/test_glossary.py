@@ -25,7 +25,7 @@ from sharpbeam.text.glossary import Glossary, RequiredTerms, lacking
     ],
 )
 def test_terms_are_found_in_whole_words(text: str, expected: list[str]) -> None:
-    glossary = Glossary({term: term.upper() for term in ("Haus", "See", "nacht", "rotes Haus", "C++", "家", " ")})
+    glossary = Glossary({term: term.upper() for term in ("Haus", " See ", "nacht", "rotes Haus", "C++", "家", " ")})
     result = glossary.find(text)
     assert [term.forms for term in result] == [(term.upper(),) for term in expected]
     assert [text[term.start : term.end].lower() for term in result] == [term.lower() for term in expected]
