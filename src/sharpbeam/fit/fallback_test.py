@@ -63,6 +63,7 @@ class FallbackRows:
     @staticmethod
     def joined(parts: Sequence[FallbackRows]) -> FallbackRows:
         """The rows of all parts, their sentences numbered one after the other."""
+        parts = [part for part in parts if len(part.sentence)] or parts[:1]
         columns = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
         ends = np.cumsum([0, *(part.sentence[-1] + 1 for part in parts[:-1])])
         columns["sentence"] += np.repeat(ends, [len(part.sentence) for part in parts]).astype(np.int32)

@@ -71,6 +71,9 @@ def measure_and_fit(
     try:
         if sources:
             lines.append(f"Number type {check_precision(folder, sources).summary()}.")
+    except SharpbeamError as error:
+        lines.append(f"Number types were not compared: {error}")
+    try:
         if preview:
             lines.append(fit_preview(folder, texts, progress=progress).summary() if worth_fitting(folder) else BY_HAND)
     except SharpbeamError as error:

@@ -24,7 +24,7 @@ from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.report.quality import evaluate, load_metrics
-from sharpbeam.storage.atomic import write_text
+from sharpbeam.storage.atomic import replacing_file, write_text
 from sharpbeam.storage.model_folder import WEIGHTS
 from sharpbeam.text.flags import text_flags
 from sharpbeam.text.lines import check_readable, column_pairs, file_digest, read_lines
@@ -184,4 +184,5 @@ def _draw_report(report: dict[str, Any], path: Path) -> None:
         axes.scatter(one["milliseconds_per_sentence"], one["bleu"])
         axes.annotate(name, (one["milliseconds_per_sentence"], one["bleu"]))
     axes.set(xlabel="milliseconds a sentence", ylabel="BLEU", xscale="log")
-    figure.savefig(path)
+    with replacing_file(path) as temporary:
+        figure.savefig(temporary, format="png")

@@ -89,6 +89,7 @@ class LanguageTask(TrainingTask):
         self.vocabularies = {"vocab.json": self.vocabulary.serialized}
         self.train_stream = read_stream(recipe.data.train, base, self.vocabulary)
         self.valid_stream = read_stream(recipe.data.valid, base, self.vocabulary)
+        next(windows(self.valid_stream, 1, VALID_WORDS))  # an error now for a text without words
         facts = {"vocab_size": len(self.vocabulary)} | recipe.model
         facts.pop("architecture", None)
         self.config = build(LstmLmConfig, facts, "recipe: model")

@@ -27,7 +27,7 @@ from sharpbeam.fit.progress import Listener
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
-from sharpbeam.storage.atomic import lock_file
+from sharpbeam.storage.atomic import lock_file, write_bytes
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
 from sharpbeam.train.language_model import LanguageTask
@@ -267,7 +267,7 @@ def copy_vocabularies(start: Path, output: Path) -> None:
     read_config(start)  # raises ModelError if this is no model folder
     for name in VOCABULARIES:
         if (start / name).exists() and not (output / name).exists():
-            (output / name).write_bytes((start / name).read_bytes())
+            write_bytes(output / name, (start / name).read_bytes())
 
 
 def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:

@@ -155,5 +155,8 @@ def test_what_cannot_be_trained_is_named(recipe, text):
     model = recipe.model | {"encoder_dim": 3}
     refused(OptionError, "recipe: model: unknown option 'encoder_dim'", dataclasses.replace(recipe, model=model))
     refused(InputError, "the text has 1080 words; at least one for each of 2000", change(recipe, batch_tokens=16000))
+    (text / "none.txt").write_text("")
+    empty = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, valid=("none.txt",)))
+    refused(InputError, "the text has 0 words", empty)
     small = dataclasses.replace(recipe, vocabulary=VocabularyOptions(size=8))
     refused(OptionError, "vocabulary.size is 8, but .*vocab.json of an earlier run has 9 words", small)
