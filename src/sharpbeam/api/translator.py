@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.text.glossary import Glossary, Terms
@@ -101,17 +100,13 @@ class Translator(TextDecoder[Translation]):
         return Contract(
             language=languages.source_language or tags.source,
             target=languages.target_language or tags.target,
-            attends=self._attends,
+            attends=self.loaded.attends,
             attention=search.return_attention,
             penalty=search.length_penalty,
             pattern=pattern,
             spelling=spelling,
             again=not search.sampling,
         )
-
-    @cached_property
-    def _attends(self) -> bool:
-        return isinstance(self.loaded.model.open(), Attending)
 
     def score(
         self,

@@ -22,7 +22,7 @@ class WordAttention:
 
     source: list[tuple[int, int]]  # S ranges
     target: list[tuple[int, int]]  # T ranges
-    weights: Weights  # [T, S], rows sum to 1, or to 0 where a word attended to no word
+    weights: Weights  # [T, S], rows sum to 1, or to 0 without a word in the source
 
 
 def words(text: str) -> list[tuple[int, int]]:
@@ -72,8 +72,8 @@ def _membership(pieces: Sequence[str], text: str, ranges: list[tuple[int, int]])
 def piece_ranges(pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
     """The range of each piece in `text`, without spaces.
 
-    A piece that is not there as it stands (a normalized or an unknown character) is taken up to where the next one is
-    found.
+    A piece that is not there as it stands (a normalized or an unknown character) takes the letters at its place, and so
+    may the next one.
     """
     ranges, at = [], 0
     lowered = text.lower() if len(text.lower()) == len(text) else text

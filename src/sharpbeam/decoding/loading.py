@@ -201,15 +201,14 @@ class LoadedModel:
             find_search(search.search)
         most, length = self.max_positions, search.max_length
         require(not most or length <= most, "max_length", length, f"at most {most}, for which the model has positions")
-        if search.attends:
-            self.open_attending("return_attention" if search.return_attention else "coverage_penalty")
+        if search.attends and not self.attends:
+            name = "return_attention" if search.return_attention else "coverage_penalty"
+            raise OptionError(f"{name} is given; it must be left out for a model without attention to a source.")
 
-    def open_attending(self, option: str = "return_attention") -> Attending:
-        """A decoding run with attention; OptionError, which names the `option` that needs it, if the model has none."""
-        run = self.model.open()
-        if not isinstance(run, Attending):
-            raise OptionError(f"{option} is given; it must be left out for a model without attention to a source.")
-        return run
+    @cached_property
+    def attends(self) -> bool:
+        """Whether the model has attention to a source."""
+        return isinstance(self.model.open(), Attending)
 
 
 def bundled_models() -> dict[str, Path]:

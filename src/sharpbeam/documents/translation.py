@@ -13,7 +13,6 @@ from sharpbeam.documents.formats.interface import Content
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, document_steps
 from sharpbeam.errors import InputError, OutputError
-from sharpbeam.models.interface import Attending
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.storage.atomic import write_bytes
@@ -59,8 +58,7 @@ def translate_text(
         chosen = chosen.changed(return_scores=True)  # they look at them
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
-    attends = isinstance(translator.loaded.model.open(), Attending)
-    terms = Glossary.of(glossary)
+    attends, terms = translator.loaded.attends, Glossary.of(glossary)
     spelling = Spelling(lambda: translator.loaded.source)
     steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling)
     return run_steps(steps, translator, chosen, progress, terms)

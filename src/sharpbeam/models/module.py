@@ -1,4 +1,4 @@
-"""The common base of the PyTorch modules of translation models, which training and GPUs use; and the recurrent parts.
+"""The common base of the PyTorch modules of translation models, and the recurrent parts. A GPU runs transformers alone.
 
 Shapes: B requests or rows, S source length, T target length, E embedding, M memory, A keys, D hidden, H one cell.
 All tensors are float32; `forward` may run under bfloat16 autocast, the states of recurrent models stay float32.

@@ -44,7 +44,7 @@ class Decoder:
     def model(self) -> tuple[bool, Path]:
         """Whether sentences come with attention to the client's words, as a pivot's do not, and the model's folder."""
         engine = self.engines[self.route[0].model]
-        return len(self.route) == 1 and engine.attends, engine.translator.loaded.folder
+        return len(self.route) == 1 and engine.translator.loaded.attends, engine.translator.loaded.folder
 
     async def run(self, advance: Advance, rank: int = 0) -> DocumentTranslation[Any]:
         """The result of a task, whose jobs are decoded; raises Refused. Cancelling it frees what is in flight.
@@ -87,7 +87,7 @@ class Decoder:
         for hop in self.route:
             engine = self.engines[hop.model]
             last = {**self.options, **keywords} if hop is self.route[-1] else {}
-            if last.get("return_attention") and not engine.attends:
+            if last.get("return_attention") and not engine.translator.loaded.attends:
                 last = {**last, "return_attention": False}
             if self.glossary is not None and hop is self.route[-1]:  # a pivot lacks the client's words, not their terms
                 required = self.glossary.required(job.text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Translation
 from sharpbeam.decoding.session import Session
-from sharpbeam.errors import OptionError, SharpbeamError
+from sharpbeam.errors import SharpbeamError
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.server.refusals import Refused
 
@@ -27,7 +27,6 @@ class Engine:
 
     translator: Translator
     session: Session[Translation]
-    attends: bool = True  # whether the model has attention to a source
 
 
 class Pool:
@@ -72,8 +71,4 @@ class Pool:
         session = translator.session()
         session.prepare()  # which may take seconds, and not those of the event loop
         session.start()
-        try:
-            translator.loaded.open_attending()
-        except OptionError:
-            return Engine(translator, session, attends=False)
         return Engine(translator, session)

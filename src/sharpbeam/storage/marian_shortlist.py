@@ -17,6 +17,7 @@ import numpy as np
 
 from sharpbeam.errors import InputError
 from sharpbeam.output_layers.shortlist import Shortlist
+from sharpbeam.text.lines import read_whole
 
 _MAGIC, _HEADER = 0xF11A48D5013417F5, struct.Struct("<6Q")
 _HASHED = 16  # the first byte that the checksum counts
@@ -40,10 +41,7 @@ def read_marian_shortlist(
 
     `shared`: both sides have one vocabulary. Raises InputError for a damaged file and for one of other vocabularies.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    raw = read_whole(path, InputError, _MOST_BYTES)
     try:
         frequent, offsets, ids = _parts(raw)
     except ValueError as error:
@@ -87,8 +85,8 @@ def write_marian_shortlist(path: Path, shortlist: Shortlist, sources: int, eos: 
 
 def _parts(raw: bytes) -> tuple[int, np.ndarray, np.ndarray]:
     """The number of frequent ids, the offsets [S + 1] and the ids; raises ValueError."""
-    if not _HEADER.size <= len(raw) <= _MOST_BYTES:
-        raise ValueError(f"it has {len(raw)} bytes; between {_HEADER.size} and {_MOST_BYTES} are read")
+    if len(raw) < _HEADER.size:
+        raise ValueError(f"it has {len(raw)} bytes; there are {_HEADER.size} at least")
     magic, checksum, frequent, _, offsets, ids = _HEADER.unpack_from(raw)
     if magic != _MAGIC:
         raise ValueError(f"it begins with {magic:#x}, not with {_MAGIC:#x}")

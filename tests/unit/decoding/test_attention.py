@@ -49,7 +49,7 @@ def test_it_is_the_attention_of_the_model_after_these_tokens(tiny_model, sentenc
     (answers,) = translator.translate(sentences[:1], return_attention=True, max_length=12)
     model, source = translator.loaded.model, translator.loaded.source
     (encoded,) = encode_texts(translator.loaded, sentences[:1], None, DecodeOptions())
-    run, request = translator.loaded.open_attending(), encoded.request
+    run, request = translator.loaded.model.open(), encoded.request
     state, token = run.admit([request]), model.bos_id
     pieces = {source.piece(i): i for i in range(200)}
     for row, following in zip(answers.attention, [*answers.tokens, None], strict=False):
@@ -103,4 +103,4 @@ def test_a_model_without_attention_is_refused(tiny_model) -> None:
     with pytest.raises(
         OptionError, match="return_attention is given; it must be left out for a model without attention"
     ):
-        replace(Translator(tiny_model).loaded, model=model).open_attending()
+        replace(Translator(tiny_model).loaded, model=model).check(DecodeOptions.of(return_attention=True))

@@ -37,7 +37,7 @@ def test_attention_alignment_and_coverage_are_those_of_the_text(
     request = encoded.request
     assert request is not None
     assert len(request.source) == before + size + 1 + after
-    weights, _ = (run := translator.loaded.open_attending()).attend(
+    weights, _ = (run := translator.loaded.model.open()).attend(
         np.zeros(1, np.int32), run.admit([request]), np.array([model.bos_id], np.int32)
     )
     assert result.attention is not None and result.alignment is not None

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder in PyTorch: training, GPU, and the slow truth that the native twin must equal.
+"""The recurrent encoder-decoder in PyTorch: training, and the slow truth that the native twin must equal.
 
 Shapes as in models/module.py; H is the bottom state.
 """

@@ -1,4 +1,4 @@
-"""The LSTM encoder-decoder in PyTorch: training, GPU, and the slow truth that the native twin must equal.
+"""The LSTM encoder-decoder in PyTorch: training, and the slow truth that the native twin must equal.
 
 Shapes as in models/module.py.
 """

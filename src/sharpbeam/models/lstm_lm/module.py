@@ -1,4 +1,4 @@
-"""The LSTM language model in PyTorch: training, GPU, and the slow truth that the native twin must equal.
+"""The LSTM language model in PyTorch: training, and the slow truth that the native twin must equal.
 
 Shapes: B columns or rows, T positions, L layers, E embedding, D hidden, V vocabulary; all float32.
 """
