@@ -189,17 +189,23 @@ void Team::stop() {
 }
 
 void Team::enter() {
+  if (entered == this) {
+    ++again_;
+    return;
+  }
   if (helpers_ == nullptr || busy_.exchange(true)) return;
   if (process_ != system::process()) {
     stop();
     start();
   }
+  outer_ = entered;
   entered = this;
 }
 
 void Team::leave() {
-  if (entered != this) return;
-  entered = nullptr;
+  if (entered != this || again_-- > 0) return;
+  again_ = 0;
+  entered = outer_;
   busy_.store(false);
 }
 

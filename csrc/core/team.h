@@ -27,7 +27,8 @@ class Team {
   int64_t threads() const { return threads_; }
 
   // From enter to leave, parallel_for in this thread uses the helpers. A team serves one thread at a time: another one
-  // that enters, or the same again, works alone. In a forked process the team starts its own helpers.
+  // that enters works alone. Of teams that are entered one inside the other the inner one serves. In a forked process
+  // the team starts its own helpers.
   void enter();
   void leave();
 
@@ -42,7 +43,9 @@ class Team {
 
   int64_t threads_, grain_size_;
   std::atomic<bool> busy_{false};
-  int64_t process_ = 0;  // the process of the helpers
+  int64_t again_ = 0;      // times that its thread entered it once more
+  Team* outer_ = nullptr;  // that its thread had entered before
+  int64_t process_ = 0;    // the process of the helpers
   std::unique_ptr<Helpers> helpers_;
 };
 

@@ -3,7 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "python/bindings.h"
 
@@ -13,7 +16,7 @@ namespace {
 // A team that Python keeps alive from __enter__ to __exit__, as a thread still uses it.
 struct EnteredTeam : Team {
   using Team::Team;
-  int64_t times = 0;
+  std::vector<std::thread::id> inside;  // that are inside, one each time
 };
 
 }  // namespace
@@ -29,16 +32,18 @@ void bind_team(nanobind::module_& module) {
            [](nb::handle_t<EnteredTeam> self) {
              auto& team = nb::cast<EnteredTeam&>(self);
              team.enter();
-             ++team.times;
+             team.inside.push_back(std::this_thread::get_id());
              self.inc_ref();
            })
       .def(
           "__exit__",
           [](nb::handle_t<EnteredTeam> self, nb::args) {
             auto& team = nb::cast<EnteredTeam&>(self);
-            if (team.times == 0) throw std::invalid_argument("the team was not entered; use it as `with team:`");
+            const auto own = std::find(team.inside.begin(), team.inside.end(), std::this_thread::get_id());
+            if (own == team.inside.end())
+              throw std::invalid_argument("the team was not entered in this thread; use it as `with team:`");
             team.leave();
-            --team.times;
+            team.inside.erase(own);
             self.dec_ref();
           },
           "raised"_a);

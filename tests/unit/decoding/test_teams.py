@@ -44,6 +44,18 @@ def test_runs_side_by_side_have_no_more_than_all_threads() -> None:
     teams.take_back(two)
 
 
+def test_teams_are_left_in_any_order() -> None:
+    """A team that was entered around another, or twice, serves again afterwards; one is left where it was entered."""
+    first, second = _core.Team(2), _core.Team(2)
+    with first:
+        with second, first, second:
+            pass
+        with ThreadPoolExecutor(1) as other, pytest.raises(ValueError, match="was not entered in this thread"):
+            other.submit(first.__exit__, None, None, None).result()
+    with pytest.raises(ValueError, match="was not entered in this thread"):
+        first.__exit__(None, None, None)
+
+
 def test_an_error_gives_the_threads_back(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator(tiny_model, machine=MachineOptions(threads=3))
 
