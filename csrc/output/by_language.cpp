@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "output/output_matrix.h"
 #include "output/scratch.h"
 
 namespace sharpbeam {
@@ -100,6 +101,7 @@ void Run::for_each_scope(const LayerRows& rows, Answer answer) {
 void Run::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
   for_each_scope(rows, [&](LayerRun& run, const LayerRows& part, const int32_t* places) {
     if (places == nullptr) return run.topk(part, k, log_prob, token);
+    check_k(k, vocab());
     float* found = reserved(log_prob_, rows.rows * k);
     int32_t* tokens = reserved(token_, rows.rows * k);
     run.topk(part, k, found, tokens);

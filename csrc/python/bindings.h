@@ -14,7 +14,7 @@ void bind_models(nanobind::module_& module);         // models.cpp: the models a
 void bind_gil(nanobind::module_& module);            // gil.cpp: the end of the interpreter
 void bind_team(nanobind::module_& module);           // team.cpp: Team
 void bind_forward(nanobind::module_& module);        // search.cpp: ModelRun
-void bind_search(nanobind::module_& module);         // search.cpp: Selector, Beam
+void bind_search(nanobind::module_& module);         // search.cpp: Search
 
 // The table that the argument `isa` of a Python call names: "auto" is the table in use, kernels(), "profiled" the same
 // with clocks (kernels/profile.h), "plain" the same with the C library's tanh and sigmoid (kernels/plain.h).

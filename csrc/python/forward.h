@@ -23,8 +23,9 @@ nanobind::object array_of(const T* values, int64_t size) {
 // sharpbeam.search.interface.Forward.
 class PythonForward : public Forward {
  public:
-  explicit PythonForward(nanobind::handle forward)
-      : step_(forward.attr("step")),
+  PythonForward(nanobind::handle forward, int64_t vocab)
+      : vocab_(vocab),
+        step_(forward.attr("step")),
         topk_(forward.attr("topk")),
         log_prob_(forward.attr("log_prob")),
         contiguous_(nanobind::module_::import_("numpy").attr("ascontiguousarray")) {
@@ -72,6 +73,10 @@ class PythonForward : public Forward {
     const auto tokens = nanobind::cast<AnyArray>(contiguous_(top.attr("token")));
     std::copy_n(checked<float>(log_probs, "log_prob", {rows, k}), rows * k, log_prob);
     std::copy_n(checked<int32_t>(tokens, "token", {rows, k}), rows * k, token);
+    const int32_t* wrong = std::find_if(token, token + rows * k, [&](int32_t t) { return t < 0 || t >= vocab_; });
+    if (wrong != token + rows * k)
+      throw std::invalid_argument("topk has the token " + std::to_string(*wrong) + "; tokens are 0 to " +
+                                  std::to_string(vocab_ - 1));
   }
 
   void log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
@@ -86,6 +91,8 @@ class PythonForward : public Forward {
   void retain(const int32_t*, int64_t) override {}  // the loop does
 
  private:
+  int64_t vocab_;
+
   // [rows, D]: the array of the last step where these are its rows, else a copy.
   nanobind::object matrix(const float* hidden, int64_t rows) const {
     const auto given = nanobind::cast<AnyArray>(hidden_);

@@ -174,13 +174,16 @@ void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, Ids s
   new (self) SuppressedLayer(layer, tokens, static_cast<int64_t>(suppressed.size()));
 }
 
+// A tuple, since what is in it stays: it keeps the layers alive.
 void construct_by_language(LayerByLanguage* self, const std::string& per, std::vector<std::string> scopes,
-                           std::vector<const OutputLayer*> layers) {
+                           nb::typed<nb::tuple, OutputLayer, nb::ellipsis> layers) {
   if (per != "target" && per != "direction") {
     throw std::invalid_argument("per is '" + per + "'; it must be target or direction");
   }
+  std::vector<const OutputLayer*> all;
+  for (const nb::handle each : layers) all.push_back(&nb::cast<const OutputLayer&>(each));
   const LayerPer kind = per == "target" ? LayerPer::target : LayerPer::direction;
-  new (self) LayerByLanguage(kind, std::move(scopes), std::move(layers));
+  new (self) LayerByLanguage(kind, std::move(scopes), std::move(all));
 }
 
 void bind_interface(nb::module_& module) {

@@ -156,19 +156,21 @@ class SearchRun {
                Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
     if (whole && rows.rows == 0) throw std::invalid_argument("request is empty; a whole search needs a row");
+    const std::unique_lock<std::mutex> lock = locked();
     native_.use(model, layer);
     return run(native_, rows, whole);
   }
 
   Stepped python_step(nb::handle forward, Ids request, Ids state, Ids token, Ids node, Ids length, Scores score) {
     const RowView rows = view(request, state, token, node, length, score);
-    PythonForward python(forward);
+    const std::unique_lock<std::mutex> lock = locked();
+    PythonForward python(forward, vocab_);
     return run(python, rows, false);
   }
 
  private:
   SearchRun(const std::string& kind, const SearchOptions& options)
-      : search_(make_search(kind, options)), eos_(options.eos) {}
+      : search_(make_search(kind, options)), eos_(options.eos), vocab_(options.vocab) {}
 
   static RowView view(const Ids& request, const Ids& state, const Ids& token, const Ids& node, const Ids& length,
                       const Scores& score) {
@@ -209,8 +211,8 @@ class SearchRun {
     return search_->work();
   }
 
+  // To be called with the lock.
   Stepped run(Forward& forward, const RowView& rows, bool whole) {
-    const std::unique_lock<std::mutex> lock = locked();
     const SearchWork& work = take(forward, rows, whole);
     return {nb::make_tuple(columns(search_->rows()), array_of(search_->rows().score.data(), search_->rows().size()),
                            counts(work), search_->done().empty() ? nb::none() : nb::object(done()))};
@@ -223,6 +225,8 @@ class SearchRun {
 
   // Kept until the answer is copied; waits without the GIL, which who has the lock needs for that.
   std::unique_lock<std::mutex> locked() {
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock) return lock;
     const WithoutGil released;
     return std::unique_lock<std::mutex>(mutex_);
   }
@@ -270,6 +274,7 @@ class SearchRun {
 
   std::unique_ptr<Search> search_;
   int32_t eos_;
+  int64_t vocab_;
   NativeForward native_;
   std::mutex mutex_;
 };

@@ -128,9 +128,9 @@ bool Constraints::follows(const TokenTree& tree, int32_t node, const std::vector
   return same;
 }
 
-void Constraints::complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
-                           float* log_prob) {
-  if (!(bias_ && prefixes_) && !phrases_) return;
+int64_t Constraints::complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
+                              float* log_prob) {
+  if (!(bias_ && prefixes_) && !phrases_) return 0;
   missing_hidden_.clear();
   for (auto* list : {&missing_row_, &missing_token_, &missing_request_, &missing_place_}) list->clear();
   const int64_t dim = forward.dim();
@@ -154,10 +154,10 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
     }
   }
   const auto missing = static_cast<int64_t>(missing_row_.size());
-  if (missing == 0) return;
+  if (missing == 0) return 0;
   missing_log_prob_.resize(missing_row_.size());
-  forward.exact_log_prob(missing_hidden_.data(), missing_request_.data(), missing, missing_token_.data(),
-                         missing_log_prob_.data());
+  const int64_t settled = forward.exact_log_prob(missing_hidden_.data(), missing_request_.data(), missing,
+                                                 missing_token_.data(), missing_log_prob_.data(), phrases_);
   for (size_t i = 0; i < missing_row_.size(); ++i) {
     if (missing_place_[i] != kNone) {
       check_sound(rows, missing_row_[i], missing_log_prob_[i]);
@@ -168,6 +168,7 @@ void Constraints::complete(const RowView& rows, Forward& forward, const float* h
     token[last] = missing_token_[i];
     log_prob[last] = missing_log_prob_[i];
   }
+  return settled;
 }
 
 Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,

@@ -60,7 +60,8 @@ class Constraints {
   // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, if the output
   // layer did not find it: instead of the last one. Asks for what the next tokens of phrases add. Throws
   // BrokenModel.
-  void complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token, float* log_prob);
+  int64_t complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
+                   float* log_prob);
   // Whether a row has one candidate, whose log probability is not the output layer's.
   bool forces(int64_t row) const;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <stdexcept>
+#include <string>
 
 namespace sharpbeam {
 
@@ -27,7 +29,7 @@ Estimates* OpenScores::begin(const RowView& rows, const std::vector<RequestRows>
 }
 
 void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& requests, const float* hidden, int64_t dim) {
-  dim_ = dim;
+  resize(dim);
   place_.assign(static_cast<size_t>(rows.rows), TokenTree::kSettled);
   for (const RequestRows& request : requests) {
     for (int64_t row = request.first; row < request.last; ++row) {
@@ -39,6 +41,16 @@ void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& reque
       request.request->open.push_back(place);
     }
   }
+}
+
+void OpenScores::resize(int64_t dim) {
+  if (dim == dim_) return;
+  if (free_.size() != places_.size()) {
+    throw std::invalid_argument("the hidden vectors are " + std::to_string(dim) +
+                                " wide; those before, of requests in " + "flight, were " + std::to_string(dim_));
+  }
+  dim_ = dim;
+  places_.clear(), hidden_.clear(), free_.clear();
 }
 
 int32_t OpenScores::take() {

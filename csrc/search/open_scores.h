@@ -90,6 +90,7 @@ class OpenScores {
     return place == TokenTree::kSettled ? 0.0 : static_cast<double>(places_[static_cast<size_t>(place)].error);
   }
   double square_of(int32_t place) const { return error_of(place) * error_of(place); }
+  void resize(int64_t dim);  // forgets free places of another width; throws std::invalid_argument if some are in use
   int32_t take();
   void mark_place(int32_t place);
   void mark_largest(double most, double each);  // of some_

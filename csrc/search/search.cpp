@@ -118,7 +118,7 @@ void Search::predict(Forward& forward, const RowView& rows) {
   } else {
     work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, narrow, log_prob_.data(), token_.data());
   }
-  constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
+  work_.settled += constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
   const float* total = constraints_.takes_totals() ? total_.data() : nullptr;
   candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data(), total);
 }

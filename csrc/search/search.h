@@ -37,7 +37,7 @@ struct SearchWork {
   }
 };
 
-// Scratch only grows, so warm steps allocate nothing but the answers of requests that are done.
+// Scratch only grows: warm steps allocate the answers of requests that are done, and little else.
 class Search {
  public:
   virtual ~Search() = default;

@@ -19,7 +19,7 @@ class ByLanguage(NativeLayer[_core.LayerByLanguage]):
     def __init__(self, per: Per, layers: Mapping[str, AnyNativeLayer]) -> None:
         """`layers` has at least one entry, and all of them score the same vocabulary; `per` is not "all"."""
         self._per, self.layers = per, layers
-        super().__init__(_core.LayerByLanguage(per, list(layers), [layer.native for layer in layers.values()]))
+        super().__init__(_core.LayerByLanguage(per, list(layers), tuple(layer.native for layer in layers.values())))
 
     def check_languages(self, languages: Languages) -> None:
         """Raise OptionError unless one layer is for `languages`: no other was measured in these languages.

@@ -117,6 +117,64 @@ def test_hidden_vectors_have_a_width(pruning: Any) -> None:
         search.step(begun(search), Forward(0))
 
 
+class Scanned(Forward):
+    """Any hidden vectors, with a scan of so many tokens as its layer."""
+
+    def __init__(self, width: int, vocab: int) -> None:
+        super().__init__(width)
+        draw = np.random.default_rng(width)
+        self.layer = _core.ScanLayer(
+            draw.standard_normal((vocab, width), np.float32), np.zeros(vocab, np.float32)
+        ).open()
+        self.hidden = draw.standard_normal((1, width), np.float32)
+
+    def step(self, request: Ids, state: Ids, token: Ids) -> tuple[Floats, Ids]:
+        return self.hidden.repeat(len(token), 0), np.arange(len(token), dtype=np.int32)
+
+
+def test_the_width_of_hidden_vectors_changes_between_requests_alone() -> None:
+    """What the scores of the first request rest on lies in memory as wide as they are."""
+    search = BeamSearch(SearchOptions(beam_size=4, max_length=9), 1, 2, 4000)
+    rows = search.step(begun(search), Scanned(4, 4000)).rows
+    with pytest.raises(ValueError, match=r"the hidden vectors are 8192 wide; those before, .*, were 4"):
+        search.step(rows, Scanned(8192, 4000))
+    search.cancel(0)
+    rows = search.begin(asked(1), np.zeros(1, np.int32))
+    for _ in range(3):
+        rows = search.step(rows, Scanned(8192, 4000)).rows
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("token", [-1, VOCAB, -2_000_000_000])
+def test_tokens_of_a_layer_of_python_are_of_the_vocabulary(token: int) -> None:
+    forward = Forward()
+    forward.topk = lambda hidden, k, request: TopK(  # type: ignore[method-assign]
+        np.zeros((1, k), np.float32), np.full((1, k), token, np.int32)
+    )
+    search = BeamSearch(SearchOptions(beam_size=2), 1, 2, VOCAB)
+    with pytest.raises(ValueError, match=f"topk has the token {token}; tokens are 0 to 8"):
+        search.step(begun(search), forward)
+
+
+def test_layers_by_language_are_layers_and_stay() -> None:
+    with pytest.raises((RuntimeError, TypeError)):
+        _core.LayerByLanguage("target", ["aa"], (None,))  # type: ignore[arg-type]
+    layer = _core.ExactLayer(np.zeros((VOCAB, 4), np.float32), np.zeros(VOCAB, np.float32))
+    before = sys.getrefcount(layer)
+    both = _core.LayerByLanguage("target", ["aa"], (layer,))
+    assert sys.getrefcount(layer) > before and (both.vocab_size, both.dim) == (VOCAB, 4)
+
+
+def test_k_is_checked_before_memory_is_taken_for_it() -> None:
+    layers = [_core.ExactLayer(np.zeros((VOCAB, 4), np.float32), np.zeros(VOCAB, np.float32)) for _ in "ab"]
+    run = _core.LayerByLanguage("target", ["a", "b"], tuple(layers)).open()
+    for request, language in enumerate("ab"):
+        run.admit(request, np.zeros(1, np.int32), "", language)
+    for k in (-1, 2**40):
+        with pytest.raises(ValueError, match=f"k is {k}; it must be from 1 to the vocabulary size"):
+            run.topk(np.zeros((2, 4), np.float32), k, np.arange(2, dtype=np.int32))
+
+
 @pytest.mark.parametrize(
     "call",
     [
