@@ -45,9 +45,6 @@ class Int8Matrix {
   void matmul_panels(const Kernels& table, int64_t first, int64_t out, const float* bias, const int8_t* x,
                      int64_t x_stride, const float* x_scale, float* y, int64_t y_stride, int64_t rows) const;
 
-  int64_t in() const { return in_; }
-  int64_t out() const { return out_; }
-
  private:
   Buffer packed_;  // uint8_t, not floats
   Buffer scale_;

@@ -37,7 +37,6 @@ class Blocks {
   // y [rows, y_stride] = bias + x W' for the rows of one block.
   void matmul(const Kernels& table, int64_t block, const HiddenRows& x, float* y, int64_t y_stride, int64_t rows) const;
 
-  int64_t dim() const { return dim_; }
   int64_t size(int64_t block) const { return start_[block + 1] - start_[block]; }
   int64_t most() const { return most_; }  // rows of the largest block
   bool int8() const { return int8_; }

@@ -76,6 +76,11 @@ float ScreenLayer::log_share_outside(const ScreenRow& row, int32_t token) const 
   return logit - matrix_.table().log_sum_exp(logits, vocab());
 }
 
+// The first log probability of a row whose weights are broken is NaN, as that of the exact layer is.
+static void tell_broken(float total, int64_t given, float* log_prob) {
+  if (given > 0 && (std::isnan(total) || total == std::numeric_limits<float>::infinity())) log_prob[0] = std::nanf("");
+}
+
 float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob,
                         int32_t* token) const {
   return sets_.int8() ? rank_int8(row, best, k, log_prob, token) : rank_floats(row, k, log_prob, token);
@@ -88,6 +93,7 @@ float ScreenLayer::rank_floats(const ScreenRow& row, int64_t k, float* log_prob,
   for (int64_t i = 0; i < size; ++i) row.logits[i] -= total;
   matrix_.table().top_k(row.logits, size, given, log_prob, token);
   for (int64_t i = 0; i < given; ++i) token[i] = sets_.set(row.cluster)[token[i]];
+  tell_broken(total, given, log_prob);
   return total;
 }
 
@@ -121,6 +127,7 @@ float ScreenLayer::rank_int8(const ScreenRow& row, const BestLogits& best, int64
     log_prob[i] = ranked[i].log_prob;
     token[i] = ranked[i].token;
   }
+  tell_broken(total, given, log_prob);
   return total;
 }
 

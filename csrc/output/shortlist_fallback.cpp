@@ -87,7 +87,7 @@ LayerRows ShortlistFallbackLayer::Run::gather(const LayerRows& rows, BeamView& b
   part.request = request_.data(), part.floor = floor;
   if (rows.beam != nullptr) {
     beam = *rows.beam;
-    beam.score = score_.data();
+    beam.score = score_.data(), beam.open = nullptr;  // which are of all rows
     part.beam = &beam;
   }
   layer_.fallen_back_.fetch_add(count, std::memory_order_relaxed);

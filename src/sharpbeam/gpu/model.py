@@ -62,7 +62,10 @@ class DeviceModel:
 
     def open(self) -> DeviceDecoding:
         """Fresh caches for one decoding run; their memory and graphs are those of a run that has ended, if any."""
-        pools = self._idle.pop() if self._idle else _Pools(self.stepper)
+        try:
+            pools = self._idle.pop()
+        except IndexError:
+            pools = _Pools(self.stepper)
         run = DeviceDecoding(self, pools)
         weakref.finalize(run, pools.keep_in, self._idle).atexit = False
         return run

@@ -172,9 +172,12 @@ def test_whether_a_row_falls_back_does_not_depend_on_k_or_its_neighbors(int8):
     assert alone.tobytes() == wide.log_prob.tobytes()
 
 
-def test_a_hidden_vector_of_nan_has_no_candidates():
-    layer = ScreenLayer.build(normal(0, 20, 4), normal(1, 20), make_screen(3, 3, 4, 20))
-    assert (layer.topk(np.full((2, 4), np.nan, np.float32), 3).log_prob == -np.inf).all()
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_hidden_vector_of_nan_is_told_by_its_first_candidate(int8):
+    """As by the exact layer: a search names the model as broken."""
+    layer = ScreenLayer.build(normal(0, 20, 4), normal(1, 20), make_screen(3, 3, 4, 20), int8=int8)
+    for value in (np.nan, np.inf):
+        assert np.isnan(layer.topk(np.full((2, 4), value, np.float32), 3).log_prob[:, 0]).all()
 
 
 GOOD = make_screen(3, 3, 4, 20, least=2)
