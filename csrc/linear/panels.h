@@ -1,5 +1,6 @@
-// How the threads of a team share a matmul: each takes a range of output columns (whole panels), so that every sum is
-// taken by one thread, in one order, and no bit depends on the number of threads.
+// Panels of weights: how rows are packed into them, and how the threads of a team share a matmul: each takes a range of
+// output columns (whole panels), so that every sum is taken by one thread, in one order, and no bit depends on the
+// number of threads.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,24 @@ namespace sharpbeam {
 
 constexpr int64_t kMaxRanges = 64;
 constexpr int64_t kRowsPerRead = 8;  // rows whose arithmetic takes about as long as reading the weights
+
+// The rows row_of(0) to row_of(count - 1) [width] side by side in panels, as Float32Matrix has them; the last is filled
+// up with zeros.
+template <typename RowOf>
+void pack_rows(int64_t count, int64_t width, const RowOf& row_of, float* packed) {
+  for (int64_t first = 0; first < count; first += kPanel) {
+    float* panel = packed + first * width;
+    const int64_t columns = std::min<int64_t>(kPanel, count - first);
+    if (columns < kPanel) std::fill_n(panel, kPanel * width, 0.0f);
+    for (int64_t from = 0; from < width; from += kLanes) {  // a cache line of each row, into a block that stays near
+      const int64_t to = std::min<int64_t>(from + kLanes, width);
+      for (int64_t c = 0; c < columns; ++c) {
+        const float* row = row_of(first + c);
+        for (int64_t k = from; k < to; ++k) panel[k * kPanel + c] = row[k];
+      }
+    }
+  }
+}
 
 // Calls matmul(first, count) for ranges of columns that make up 0 to `out` - 1, each `first` a multiple of kPanel.
 // `bytes` are those of the weights of one column. The cost of a range, which a team's grain size is compared with, is

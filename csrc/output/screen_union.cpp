@@ -40,17 +40,8 @@ int64_t compact(uint8_t* mask, int64_t size, int32_t* found) {
 // The rows of the tokens `set` side by side, as in Float32Matrix.
 void gather(const OutputMatrix& matrix, TokenSet set, float* packed, float* bias) {
   const int64_t size = static_cast<int64_t>(set.size()), dim = matrix.dim();
-  for (int64_t first = 0; first < size; first += kPanel) {
-    float* panel = packed + first * dim;
-    const int64_t columns = std::min<int64_t>(kPanel, size - first);
-    if (columns < kPanel) std::fill_n(panel, kPanel * dim, 0.0f);
-    for (int64_t c = 0; c < columns; ++c) {
-      const int32_t token = set[static_cast<size_t>(first + c)];
-      const float* row = matrix.row(token);
-      for (int64_t d = 0; d < dim; ++d) panel[d * kPanel + c] = row[d];
-      bias[first + c] = matrix.bias()[token];
-    }
-  }
+  pack_rows(size, dim, [&](int64_t i) { return matrix.row(set[static_cast<size_t>(i)]); }, packed);
+  for (int64_t i = 0; i < size; ++i) bias[i] = matrix.bias()[set[static_cast<size_t>(i)]];
 }
 
 }  // namespace

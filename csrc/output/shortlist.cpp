@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "linear/panels.h"
+
 namespace sharpbeam {
 
 Shortlist::Shortlist(const ShortlistView& view, int64_t vocab)
@@ -59,18 +61,8 @@ void RequestSets::pack(Set& set) const {
   const int64_t count = set.size(), width = layer_.dim();
   set.packed.reserve(packed_size(width, count));
   set.bias.reserve(round_up(count, kPanel));
-  for (int64_t first = 0; first < count; first += kPanel) {
-    float* panel = set.packed.get() + first * width;
-    const int64_t columns = std::min<int64_t>(kPanel, count - first);
-    if (columns < kPanel) std::fill(panel, panel + kPanel * width, 0.0f);
-    for (int64_t from = 0; from < width; from += kLanes) {  // a cache line of each row, into a block that stays near
-      const int64_t to = std::min<int64_t>(from + kLanes, width);
-      for (int64_t c = 0; c < columns; ++c) {
-        const float* row = layer_.weight() + set.tokens[static_cast<size_t>(first + c)] * width;
-        for (int64_t k = from; k < to; ++k) panel[k * kPanel + c] = row[k];
-      }
-    }
-  }
+  const auto row_of = [&](int64_t i) { return layer_.weight() + set.tokens[static_cast<size_t>(i)] * width; };
+  pack_rows(count, width, row_of, set.packed.get());
   for (int64_t i = 0; i < count; ++i) set.bias.get()[i] = layer_.bias()[set.tokens[static_cast<size_t>(i)]];
 }
 
