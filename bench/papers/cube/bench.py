@@ -77,7 +77,7 @@ class Bench:
         return {
             name: {
                 "bleu": round(one.score, 2),
-                "half": round(one.ci, 2),
+                "half": round(float(one.ci), 2),
                 "p": 1.0 if one.score == first.score else round(one.p_value, 4),
             }
             for name, one in zip(outputs, scores, strict=True)

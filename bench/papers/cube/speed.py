@@ -112,7 +112,7 @@ def describe(line: dict[str, Any]) -> str:
         )
     return f"beam {line['options']['beam_size']}, {line['options']['sentences']} sentences: " + "; ".join(
         f"{name} x{timing['ratio']:.2f} ({timing['least_ratio']:.2f}-{timing['most_ratio']:.2f}), "
-        f"BLEU {line['bleu'][name]}"
+        f"BLEU {line['bleu'][name]['bleu']:.2f} +-{line['bleu'][name]['half']:.2f}"
         for name, timing in line["contenders"].items()
     )
 

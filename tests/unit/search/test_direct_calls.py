@@ -133,7 +133,7 @@ class Scanned(Forward):
 
 
 def test_the_width_of_hidden_vectors_changes_between_requests_alone() -> None:
-    """What the scores of the first request rest on lies in memory as wide as they are."""
+    """Scores of the first request rest on memory that is as wide as its vectors."""
     search = BeamSearch(SearchOptions(beam_size=4, max_length=9), 1, 2, 4000)
     rows = search.step(begun(search), Scanned(4, 4000)).rows
     with pytest.raises(ValueError, match=r"the hidden vectors are 8192 wide; those before, .*, were 4"):
