@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
-
-from sacrebleu.metrics import BLEU
-from sacrebleu.significance import PairedTest
 
 from bench.harness.testset import test_pairs
 from sharpbeam import Translator
 from sharpbeam.decoding.results import Translation
+from sharpbeam.report.quality import load_metrics
 
 Options = dict[str, Any]
 
@@ -72,7 +71,8 @@ class Bench:
     def bleu(self, outputs: dict[str, list[Translation]]) -> dict[str, dict[str, float]]:
         """BLEU of each, half of its 95% interval, and p of being the first's: paired bootstrap; 1 for equal scores."""
         systems = [(name, [answer.text for answer in answers]) for name, answers in outputs.items()]
-        _, columns = PairedTest(systems, {"BLEU": BLEU()}, [self.references], "bs")()
+        test: Any = import_module("sacrebleu.significance").PairedTest
+        _, columns = test(systems, {"BLEU": load_metrics().BLEU()}, [self.references], "bs")()
         first, *_ = scores = columns["BLEU"]
         return {
             name: {
