@@ -61,7 +61,7 @@ def test_few_exact_logits_are_not_the_exact_layer(example: dict[str, Any]) -> No
 
 
 def test_names_are_checked(example: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="name is 'svd'; it must be another: there is, or was"):
+    with pytest.raises(OptionError, match="name is 'svd'; it must be another: there is"):
         register_output_layer("svd", lambda inputs: inputs.layer("exact"))
     with pytest.raises(OptionError, match=r"name is 'a b'; it must be letters, digits, - and _, and begin with"):
         register_output_layer("a b", lambda inputs: inputs.layer("exact"))

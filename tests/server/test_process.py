@@ -86,7 +86,6 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         (["xx-yy={model}", "--port", "70000"], "port is 70000; it must be between 0 and 65535"),
         (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),
         (["xx-yy={model}", "--host", "not an address"], "cannot listen on not an address port 5000"),
-        (["xx-yy={model}", "--processes", "2"], "No such option: --processes; start several servers"),
         ([], "MODEL... is missing: Folders or names"),
     ],
 )

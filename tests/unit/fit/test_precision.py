@@ -53,11 +53,3 @@ def test_auto_goes_by_it(folder, sentences, monkeypatch):
 def test_text_without_a_sentence_is_refused(folder):
     with pytest.raises(InputError, match="no sentence"):
         check_precision(folder, [" "])
-
-
-def test_a_file_with_bleu_is_read(folder, sentences):
-    result = check_precision(folder, sentences[:5])
-    facts = json.loads((folder / PRECISION).read_text())
-    facts |= {"bleu": 30.0, "tried": [one | {"bleu": None} for one in facts["tried"]]}
-    (folder / PRECISION).write_text(json.dumps(facts))
-    assert read_precision(folder) == result

@@ -166,14 +166,15 @@ def test_each_changed_setting_is_named_and_a_free_one_is_not(recipe, toy, train)
         train(recipe, "out")
 
 
-def test_a_checkpoint_without_settings_is_read(recipe, toy, train):
+def test_a_checkpoint_without_settings_is_refused(recipe, toy, train):
     train(recipe, "out", max_steps=7)
     path = toy / "out/checkpoint.safetensors"
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         progress = file.metadata()["progress"]
     save_file(tensors, path, metadata={"progress": progress})
-    assert Trainer(recipe, toy, toy / "out").progress.step == 7
+    with pytest.raises(ModelError, match="settings"):
+        Trainer(recipe, toy, toy / "out")
 
 
 def test_two_runs_in_one_folder_are_refused(recipe, toy):
