@@ -36,7 +36,7 @@ class Row:
     read: Callable[[], Reading]
 
     def judge(self) -> Verdict:
-        """The verdict; without its lines it is not measured; with lines that have not the figure, to be again."""
+        """The verdict; a row without lines is not measured, one whose lines lack the figure is to be measured again."""
         try:
             figure, holds, used = self.read()
         except (LookupError, StopIteration):
@@ -220,12 +220,8 @@ def _cube_1() -> Reading:
     used = [merging(beam) for beam in (1, 10, 30, 40)]
     points = {line["options"]["beam_size"]: line["points"]["NBS+SN"] for line in used}
     figure = ", ".join(f"{p['bleu']:.1f} at {beam}" for beam, p in points.items())
-    most = max(points, key=lambda beam: float(points[beam]["bleu"]))
-    return (
-        f"{figure}, each +-{points[30]['half']:.1f} (en-pt, {used[0]['options']['sentences']:,} of NTREX)",
-        most == 30,
-        used,
-    )
+    text = f"each +-{points[30]['half']:.1f} (en-pt, {used[0]['options']['sentences']:,} of NTREX)"
+    return f"{figure}, {text}", max(points, key=lambda beam: float(points[beam]["bleu"])) == 30, used
 
 
 def cube(name: str, speed: float, within: float) -> Callable[[], Reading]:

@@ -81,6 +81,23 @@ TEST(team_callers) {
   CHECK(good == 80, "none", 4);
 }
 
+// The inner one of two teams serves, told by its grain size, and the outer one again after it.
+TEST(team_inside_another) {
+  Team outer(2, 3), inner(2, 5);
+  {
+    const Entered first(outer);
+    {
+      const Entered second(inner);
+      const Entered again(inner), busy(outer);
+      CHECK(grain_size() == 5, "none", 2);
+    }
+    CHECK(grain_size() == 3, "none", 2);
+  }
+  CHECK(grain_size() == 0, "none", 2);
+  const Entered once_more(outer);
+  CHECK(grain_size() == 3, "none", 2);
+}
+
 TEST(team_errors_and_nesting) {
   Team team(3);
   const Entered entered(team);

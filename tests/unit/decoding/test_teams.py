@@ -44,8 +44,8 @@ def test_runs_side_by_side_have_no_more_than_all_threads() -> None:
     teams.take_back(two)
 
 
-def test_teams_are_left_in_any_order() -> None:
-    """A team that was entered around another, or twice, serves again afterwards; one is left where it was entered."""
+def test_a_team_is_left_in_the_thread_that_entered_it() -> None:
+    """Also within other teams, and twice; which of them serves is a native test."""
     first, second = _core.Team(2), _core.Team(2)
     with first:
         with second, first, second:
