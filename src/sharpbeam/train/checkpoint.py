@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_file
 from sharpbeam.train.recipe import differences
 
-MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # of Adam, for each parameter
+MOMENTS = ("exp_avg", "exp_avg_sq", "step", "momentum_buffer")  # of Adam and of Muon, for each parameter
 
 
 @dataclass
@@ -42,12 +43,12 @@ def write_checkpoint(
     path: Path,
     model: nn.Module,
     average: dict[str, Tensor],
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     progress: Progress,
     carried: dict[str, Tensor],
     settings: dict[str, Any],
 ) -> None:
-    """Write model, running average, Adam's moments, random states, progress and carried tensors to `path`.
+    """Write model, running average, moments of the optimizers, random states, progress and carried tensors to `path`.
 
     `settings` are those of `train.recipe.identity`, compared at the next reading.
 
@@ -56,10 +57,11 @@ def write_checkpoint(
     tensors: dict[str, Tensor] = {"random_state": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors["cuda_random_state"] = torch.cuda.get_rng_state()
+    states = {parameter: state for optimizer in optimizers for parameter, state in optimizer.state.items()}
     for name, parameter in model.named_parameters():
         tensors[f"model.{name}"] = parameter.detach()
-        if state := optimizer.state.get(parameter):
-            tensors |= {f"{key}.{name}": torch.as_tensor(state[key]) for key in MOMENTS}
+        state = states.get(parameter, {})
+        tensors |= {f"{key}.{name}": torch.as_tensor(state[key]) for key in MOMENTS if key in state}
     tensors |= {f"average.{name}": value for name, value in average.items()}
     tensors |= {f"carried.{name}": value for name, value in carried.items()}
     metadata = {"progress": json.dumps(asdict(progress)), "settings": json.dumps(settings)}
@@ -81,9 +83,13 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def read_checkpoint(
-    path: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer, settings: dict[str, Any]
+    path: Path,
+    model: nn.Module,
+    average: dict[str, Tensor],
+    optimizers: Sequence[torch.optim.Optimizer],
+    settings: dict[str, Any],
 ) -> tuple[Progress, dict[str, Tensor]]:
-    """Fill model, average and optimizer from `path`, set the random state; returns progress and carried tensors.
+    """Fill model, average and optimizers from `path`, set the random state; returns progress and carried tensors.
 
     Raises ModelError if the file is damaged, or was written under other `settings`.
     """
@@ -95,12 +101,14 @@ def read_checkpoint(
                 raise ValueError("; ".join(changed))
             progress = Progress(**json.loads(metadata["progress"]))
             names = set(file.keys())
+            owner = {p: one for one in optimizers for group in one.param_groups for p in group["params"]}
             for name, parameter in model.named_parameters():
                 parameter.data.copy_(file.get_tensor(f"model.{name}"))
-                if f"exp_avg.{name}" in names:
-                    optimizer.state[parameter] = {
-                        key: file.get_tensor(f"{key}.{name}").to(parameter.device) for key in MOMENTS
-                    }
+                owner[parameter].state[parameter] = {
+                    key: file.get_tensor(f"{key}.{name}").to(parameter.device)
+                    for key in MOMENTS
+                    if f"{key}.{name}" in names
+                }
                 if name in average:
                     average[name].copy_(file.get_tensor(f"average.{name}"))
             carried = {n.removeprefix("carried."): file.get_tensor(n) for n in names if n.startswith("carried.")}

@@ -59,6 +59,26 @@ def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
     return peak
 
 
+def make_optimizers(model: nn.Module, options: TrainOptions) -> list[torch.optim.Optimizer]:
+    """The optimizers of the parameters of `model`, each parameter in one of them; their rates are set at each step.
+
+    Muon (Jordan et al. 2024) is for matrices between hidden vectors, with steps as long as Adam's (Liu et al. 2025);
+    embeddings, output matrix and vectors are left to Adam, as its authors have it.
+    """
+    if options.optimizer == "sgd":
+        return [torch.optim.SGD(model.parameters(), lr=0.0)]
+    matrices, others = list[nn.Parameter](), list[nn.Parameter]()
+    for name, parameter in model.named_parameters():
+        hidden = parameter.ndim == 2 and not any(word in name for word in ("embedding", "output", "position"))
+        (matrices if hidden and options.optimizer == "muon" else others).append(parameter)
+    result: list[torch.optim.Optimizer] = [
+        torch.optim.Adam(others, lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)
+    ]
+    if matrices:
+        result.append(torch.optim.Muon(matrices, lr=0.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
+    return result
+
+
 class Trainer:
     """One run of a recipe in one output folder: vocabularies, checkpoint, metrics, and the best model so far."""
 
@@ -93,17 +113,12 @@ class Trainer:
             if self.options.self_normalization:
                 center_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
-        parameters, betas = self.model.parameters(), (0.9, self.options.adam_beta2)
-        self.optimizer: torch.optim.Optimizer = (
-            torch.optim.SGD(parameters, lr=0.0)
-            if self.options.optimizer == "sgd"
-            else torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=1e-8, fused=True)
-        )
+        self.optimizers = make_optimizers(self.model, self.options)
         self.progress = Progress()
         self.settings = identity(recipe, self.task.config, base, self.task.vocabularies)
         if self.checkpoint.exists():
             self.progress, carried = read_checkpoint(
-                self.checkpoint, self.model, self.average, self.optimizer, self.settings
+                self.checkpoint, self.model, self.average, self.optimizers, self.settings
             )
             self.task.carry(carried)
         self.progress.threads = self.options.threads or self.progress.threads or fastest_threads(self.task, self.model)
@@ -146,7 +161,7 @@ class Trainer:
             figures = self._step(batch)
             progress.seconds += time.perf_counter() - began
             advance(1)
-            metrics.step(progress, figures, self.optimizer.param_groups[0]["lr"], options.log_every)
+            metrics.step(progress, figures, self.optimizers[0].param_groups[0]["lr"], options.log_every)
             if progress.step % options.validate_every == 0 or progress.step >= options.max_steps:
                 self._validate(metrics)
             if progress.step % options.checkpoint_every == 0 or self.finished or interrupted.is_set():
@@ -179,10 +194,11 @@ class Trainer:
             raise self._diverged(
                 f"the loss is {float(figures.detach()[0]) / words:g} and the norm of its gradient {norm:g}"
             )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        self.model.zero_grad(set_to_none=True)
         self._update_average()
         return figures.detach(), words
 
@@ -198,7 +214,7 @@ class Trainer:
         if not all(bool(torch.isfinite(p).all()) for p in self.model.parameters()):
             raise self._diverged("a weight is not finite")
         progress, carried = self.progress, self.task.carried()
-        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizer, progress, carried, self.settings)
+        write_checkpoint(self.checkpoint, self.model, self.average, self.optimizers, progress, carried, self.settings)
 
     @torch.no_grad()
     def _update_average(self) -> None:

@@ -14,6 +14,8 @@ from sharpbeam.api.translator import Translator  # noqa: E402
 from sharpbeam.convert.conversion import convert_model  # noqa: E402
 from sharpbeam.convert.firefox import write_firefox  # noqa: E402
 from sharpbeam.errors import ModelError, OptionError  # noqa: E402
+from sharpbeam.train.loop import Trainer  # noqa: E402
+from sharpbeam.train.translation import BRANCH  # noqa: E402
 
 FACTS = {
     "architecture": "transformer",
@@ -53,9 +55,31 @@ def test_it_learns_and_its_folder_translates_the_same_as_pytorch(facts, recipe, 
             assert a.score == pytest.approx(b.score, abs=1e-4)
 
 
-def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy):
+def test_a_post_norm_student_begins_with_small_branches(recipe, toy):
+    model = Trainer(dataclasses.replace(recipe, model=SSRU), toy, toy / "run").model
+    ends = [model.encoder[0].attention.out, model.encoder[0].ffn.down, model.decoder[0].cross.out]
+    for layer in (model.encoder[0].attention.qkv, *ends):
+        largest = layer.weight.abs().max().item()
+        parts = 3 if layer is model.encoder[0].attention.qkv else 1
+        bound = (6 / (layer.in_features + layer.out_features / parts)) ** 0.5  # of Glorot's uniform distribution
+        share = BRANCH if layer in ends else 1.0
+        assert 0.8 * share * bound < largest <= share * bound
+
+
+def test_muon_has_the_matrices_of_hidden_vectors_and_adam_all_else(recipe, toy):
+    made = dataclasses.replace(recipe, model=SSRU, train=dataclasses.replace(recipe.train, optimizer="muon"))
+    trainer = Trainer(made, toy, toy / "run")
+    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    adam, muon = ({names[p] for p in one.param_groups[0]["params"]} for one in trainer.optimizers)
+    assert {"target_embedding", "output_bias", "encoder.0.ffn.norm.weight", "encoder.1.attention.qkv.bias"} <= adam
+    assert {"encoder.1.attention.qkv.weight", "decoder.0.ssru.cell.weight", "decoder.0.ffn.down.weight"} <= muon
+    assert len(adam) + len(muon) == len(adam | muon) == len(names)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_a_killed_run_goes_on_with_the_same_losses(recipe, train, losses, toy, optimizer):
     made = dataclasses.replace(recipe, model=FACTS)
-    options = {"schedule": "inverse_sqrt", "max_steps": 20, "validate_every": 10}
+    options = {"schedule": "inverse_sqrt", "max_steps": 20, "validate_every": 10, "optimizer": optimizer}
     train(made, "whole", **options)
     train(made, "parts", **options | {"max_steps": 10})
     train(made, "parts", **options)
