@@ -41,7 +41,6 @@ class Blocks {
   int64_t most() const { return most_; }  // rows of the largest block
   bool int8() const { return int8_; }
   // Memory of the packed weights.
-  int64_t packed_bytes() const { return panel_.back() * kPanel * (int8_ ? padded_int8(dim_) : 4 * dim_); }
 
  private:
   std::vector<int32_t> start_;

@@ -30,7 +30,6 @@ class ScreenLayer final : public RowLayer {
   int64_t vocab() const override { return matrix_.vocab(); }
   int64_t dim() const override { return matrix_.dim(); }
   int64_t row_cost() const override { return (sets_.clusters() + sets_.tokens() / sets_.clusters()) * dim(); }
-  int64_t packed_bytes() const { return sets_.packed_bytes(); }
 
   // Where a set has fewer than k tokens, the others are token 0 with -inf.
   void topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const override;

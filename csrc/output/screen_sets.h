@@ -34,7 +34,6 @@ class ScreenSets {
   // With int8, of each token of a set: |w|, and |w - its int8 form|.
   const float* norm(int32_t cluster) const { return norm_.get() + start_[cluster]; }
   const float* lost(int32_t cluster) const { return lost_.get() + start_[cluster]; }
-  int64_t packed_bytes() const { return sets_.packed_bytes(); }
 
   // The cluster of each row of `hidden` [rows, dim], into `cluster` [rows].
   void assign(const Kernels& table, const float* hidden, int64_t rows, int32_t* cluster) const;

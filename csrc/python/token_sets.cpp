@@ -126,8 +126,7 @@ void bind(nb::module_& module) {
            "[R, 5]: best logit, k-th best, log of the residual mass, distance to the center, log normalizer.")
       .def("assign", &assign, "hidden"_a, "The cluster [R] of each row.")
       .def_prop_ro("rows_seen", &ScreenLayer::rows_seen)
-      .def_prop_ro("rows_fallen_back", &ScreenLayer::rows_fallen_back)
-      .def_prop_ro("packed_bytes", &ScreenLayer::packed_bytes);
+      .def_prop_ro("rows_fallen_back", &ScreenLayer::rows_fallen_back);
   nb::class_<ScreenUnionLayer, RowLayer>(module, "ScreenUnionLayer")
       .def("__init__", &construct_union, "weight"_a, "bias"_a, "cluster_weight"_a, "cluster_bias"_a, "start"_a,
            "token"_a, "isa"_a = "auto");

@@ -31,6 +31,15 @@ class RequestCancelledError(SharpbeamError, CancelledError):
     """A request of a session was cancelled, or the session was closed before it was done."""
 
 
+@contextmanager
+def failing(failure: type[SharpbeamError], action: str) -> Iterator[None]:
+    """Raise `failure`, which says that the `action` cannot be done, for an OSError in this block."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(f"cannot {action}: {error.strerror or error}.") from error
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
     import difflib  # slow to import, and for errors alone

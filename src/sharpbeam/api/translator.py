@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.contract.decoding import Pattern, decode_lines
 from sharpbeam.contract.sentences import Contract
+from sharpbeam.contract.steps import Results
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
@@ -20,8 +21,6 @@ from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.spans import keep_pattern
 from sharpbeam.text.spelling import Spelling
-
-Results = Generator[tuple[int, Translation], None, None]
 
 
 class Translator(TextDecoder[Translation]):

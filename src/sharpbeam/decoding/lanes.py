@@ -14,7 +14,6 @@ from sharpbeam.decoding.loop import Alone, Finished, Run
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import fields_of, require
-from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.memory import Usage
 from sharpbeam.scheduling.plan import Plan
@@ -42,6 +41,7 @@ class Lane:
         if idle is None:
             loaded.check(options)
         self.layer = idle[0] if idle else loaded.output_layer(options, log_prob=search.needs_log_prob)
+        self.usable = without(self.layer, loaded.suppressed)  # without the tokens that the model must never produce
         self.expands = search.return_alternatives
         """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         self.stateful = options.schedule.schedule != "batches" or search.sampling or self.expands
@@ -50,11 +50,6 @@ class Lane:
         self.completes = False  # whether it is the completion of another
         self.queue = Plan([], options.schedule, search.most_rows, loaded.workers, loaded.footprint)
         self.queue.final = False
-
-    @property
-    def usable(self) -> OutputLayer:
-        """The output layer without the tokens that the model must never produce."""
-        return without(self.layer, self.loaded.suppressed)
 
     def open(self, workers: int, shared: Usage) -> Run:
         """Open the decoding run of one of `workers`; the schedules of a worker share its memory."""

@@ -70,7 +70,8 @@ class LanguageTags:
             if needed and not code:
                 raise OptionError(f"{name}_language is missing; the model needs one of {self._all}.")
         only = f"{self.target!r}, the only one of the model" if self.target else "left out: the model has one"
-        require(target == self.target or self.chooses_target, "target_language", target, only)
+        chooses = self.target_tag or self.source_tag == "target"
+        require(target == self.target or chooses, "target_language", target, only)
         tag_language = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[tag_language],) if tag_language else ()
         prefix = (*self.prefix, *((self.tokens[target],) if self.target_tag else ()))
@@ -78,11 +79,6 @@ class LanguageTags:
         if self.source_tag == "source-behind":  # vocabulary: stored
             return Direction(languages, self.begin, (*self.end, *tag), prefix)
         return Direction(languages, (*self.begin, *tag), self.end, prefix)
-
-    @property
-    def chooses_target(self) -> bool:
-        """Whether a request can say which language to translate into."""
-        return self.target_tag or self.source_tag == "target"
 
     def check_named(self, direction: Direction, pieces: Callable[[int], str]) -> None:
         """Raise OptionError where the tag of the target is missing; tags >>fra<< and <2fr> a text may have itself."""

@@ -26,7 +26,7 @@ from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
-from sharpbeam.output_layers.exact import exact_layer
+from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
@@ -80,7 +80,7 @@ class LoadedModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", self.machine.workers)
-        object.__setattr__(self, "teams", Teams(self.workers if self.machine.own_kernels else 1))
+        object.__setattr__(self, "teams", Teams(self.workers if self.machine.device == "cpu" else 1))
         self._layers[OutputLayerOptions("exact")] = self.exact
 
     @property
@@ -186,8 +186,7 @@ class LoadedModel:
         layer = self.layer_named(name, options.output)
         if isinstance(layer, Normalizing):
             return layer if log_prob and options.output.normalize else layer.unnormalized()
-        if not options.output.normalize:
-            raise OptionError(f"normalize is False; it must be true with output_layer {name}.")
+        require(options.output.normalize, "normalize", False, f"true with output_layer {name}")
         return layer
 
     def check(self, options: DecodeOptions) -> None:
@@ -288,7 +287,7 @@ def load_model(
     folders, machine = find_models(model), machine or MachineOptions()
     facts = [read_facts(folder) for folder in folders]
     options = _own_options(folders[0], facts[0]).changed(**keywords)  # raises before weights are read
-    tuned = read_tuned(folders[0]) if len(folders) == 1 and machine.own_kernels and not machine.reference else {}
+    tuned = read_tuned(folders[0]) if len(folders) == 1 and machine.device == "cpu" and not machine.reference else {}
     if machine.device != "cpu":
         find_device(machine.device)
         require(len(folders) == 1, "device", machine.device, "cpu for an ensemble")
@@ -312,13 +311,13 @@ def load_model(
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     if not others:
         loaded = replace(first, options=options, fastest=tuned.get("output_layer", ""))
-        if machine.own_kernels and not machine.reference:
+        if machine.device == "cpu" and not machine.reference:
             loaded.gains.update(loaded.artifacts.gains())
         return loaded
     ensemble = EnsembleModel([member.model for member in members])
     positions = min((m.max_positions for m in members if m.max_positions), default=0)
     footprint = Footprint(sum(m.footprint.row for m in members), sum(m.footprint.position for m in members))
-    exact = exact_layer(*ensemble.output(), machine.isa)
+    exact = ExactLayer.build(*ensemble.output(), machine.isa, deferred=True)
     return replace(
         first,
         folders=folders,
@@ -344,7 +343,7 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
                     f"restore the vocabulary that the model was trained with."
                 )
     model = load_weights(folder, machine, facts)
-    exact = getattr(model, "exact", None) or exact_layer(*model.output(), machine.isa)
+    exact = getattr(model, "exact", None) or ExactLayer.build(*model.output(), machine.isa, deferred=True)
     return LoadedModel(
         (folder,), machine, config, model, exact, source, target, config.footprint,
         language_tags=LanguageTags.of(config),
@@ -385,7 +384,7 @@ def load_weights(folder: Path, machine: MachineOptions | None = None, facts: Fol
         require(takes or value == default, name, value, f"{default} except for GRU models on a CPU")
     count, most = machine.precomputed_embeddings, config.target_vocab_size
     require(count <= most, "precomputed_embeddings", count, f"at most {most}, the tokens that the model can say")
-    tensors = read_tensors(folder, config, facts, widen=not machine.own_kernels)
+    tensors = read_tensors(folder, config, facts, widen=machine.device != "cpu")
     if machine.device != "cpu":
         from sharpbeam.gpu.model import DeviceModel
 

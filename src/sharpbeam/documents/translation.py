@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sharpbeam.api.base import in_order
 from sharpbeam.api.translator import Translator
@@ -12,18 +12,14 @@ from sharpbeam.contract.steps import Results, Steps, decode_jobs
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, document_steps
-from sharpbeam.errors import InputError, OutputError
+from sharpbeam.errors import InputError, OutputError, failing
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.spelling import Spelling
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 R = TypeVar("R")
 
@@ -101,10 +97,8 @@ def translate_document(
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    try:
+    with failing(OutputError, f"write {output}"):
         write_bytes(Path(output), done.content)
-    except OSError as error:
-        raise OutputError(f"cannot write {output}: {error.strerror or error}.") from error
     return done
 
 

@@ -144,8 +144,6 @@ def build_layer(name: str, inputs: Callable[[], LayerInputs], dense: DeviceLayer
     layer_inputs = inputs()
     screens, sets = layer_inputs.artifacts.read("screen"), layer_inputs.options.screen_sets
     require(sets == "union", "screen_sets", sets, "union on a GPU")
-    if screens.per != "all":
-        raise OptionError(
-            f"output_layer is {name!r}; on a GPU it must be exact for a model with a screen for each {screens.per}."
-        )
+    allowed = f"exact on a GPU for a model with a screen for each {screens.per}"
+    require(screens.per == "all", "output_layer", name, allowed)
     return UnionLayer(dense, screens.by_scope[""])

@@ -73,18 +73,11 @@ def attend_cells(
     bias: Tensor | None = None, longest: int = 0,
 ) -> Tensor:  # fmt: skip
     """`kernels.attend_cells`; `longest` is the greatest length."""
-    weights, values = _weigh(query, pool, table, line, length, heads, scale, bias, longest)
+    weights, values = weigh_cells(query, pool, table, line, length, heads, scale, bias, longest)
     return torch.einsum("rht,rthw->rhw", weights.to(values.dtype), values).flatten(1)
 
 
-def weights_of_cells(
-    query: Tensor, pool: Tensor, table: Tensor, line: Tensor, length: Tensor, heads: int, scale: float, longest: int
-) -> Tensor:
-    """The weights of `attend_cells`, the mean over the heads: [R, longest] float32."""
-    return _weigh(query, pool, table, line, length, heads, scale, None, longest)[0].mean(1)
-
-
-def _weigh(
+def weigh_cells(
     query: Tensor, pool: Tensor, table: Tensor, line: Tensor, length: Tensor, heads: int, scale: float,
     bias: Tensor | None, longest: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip

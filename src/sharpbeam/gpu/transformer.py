@@ -45,7 +45,8 @@ class TransformerStep:
         """The same for the attention to the source of the uppermost layer, the mean over its heads: [R, S] float32."""
         query, pool = self._run(facts, rows, sources, longest, longest_source)[1:]
         line, size, heads = facts[4], facts[5], self._config.decoder_heads
-        return plain.weights_of_cells(query, pool, sources.table, line, size, heads, self._scale, longest_source)
+        weights, _ = plain.weigh_cells(query, pool, sources.table, line, size, heads, self._scale, None, longest_source)
+        return weights.mean(1)
 
     def _run(
         self, facts: Tensor, rows: RowPool, sources: SourcePool, longest: int, longest_source: int

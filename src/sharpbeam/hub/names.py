@@ -13,13 +13,8 @@ from urllib.parse import urlsplit
 
 from sharpbeam.errors import OptionError
 
-REGISTRIES = {  # name -> what follows it, for people
-    "firefox": "SOURCE-TARGET[/KIND]: the models of Firefox's translations",
-    "bergamot": "SOURCE-TARGET[/KIND]: the models of translateLocally",
-    "opus": "SOURCE-TARGET: OPUS-MT, from the Hugging Face hub",
-    "hf": "OWNER/NAME[@REVISION] in the Hugging Face hub",
-    "ct2": "OWNER/NAME[@REVISION], a CTranslate2 folder in the Hugging Face hub",
-}
+# After hf and ct2 there is OWNER/NAME[@REVISION], after the others SOURCE-TARGET[/KIND].
+REGISTRIES = ("firefox", "bergamot", "opus", "hf", "ct2")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?", re.ASCII)  # with a branch, tag or commit
 _REGION = r"(?:[-_][A-Za-z0-9]{2,8})"  # or script
 PAIR = re.compile(rf"([a-z]{{2,3}}{_REGION}??)-([a-z]{{2,3}}{_REGION}?)(/[a-z][\w-]*)?", re.ASCII)

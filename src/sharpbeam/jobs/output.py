@@ -15,12 +15,11 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.errors import InputError, OptionError, OutputError, needs_extra
+from sharpbeam.errors import InputError, OptionError, OutputError, failing, needs_extra
 from sharpbeam.jobs.journal import Job, Journal
 from sharpbeam.storage.atomic import POSIX, flush, lock_file
 from sharpbeam.text.lines import is_standard_input
@@ -118,7 +117,7 @@ class OutputFile(StandardOutput):
         if not self.path.parent.is_dir():  # the path is absolute
             raise OutputError(f"cannot write {self.path}: there is no folder {self.path.parent}.")
         while True:
-            with _failures(f"write {self.part}"):
+            with failing(OutputError, f"write {self.part}"):
                 file = os.open(self.part, _ANYWHERE, 0o666)
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -202,7 +201,7 @@ class OutputFile(StandardOutput):
             self._check_skipped()
         whole = self._pack("".join(self._results).encode(errors="replace"))
         data = memoryview(whole)
-        with _failures(f"write {self.part}"):
+        with failing(OutputError, f"write {self.part}"):
             while data:
                 data = data[os.write(self._file, data) :]
             os.fsync(self._file)
@@ -229,7 +228,7 @@ class OutputFile(StandardOutput):
             self._check_skipped()
         else:
             self.commit()
-        with _failures(f"rename {self.part} to {self.path}"):
+        with failing(OutputError, f"rename {self.part} to {self.path}"):
             self._let_go()
             os.replace(self.part, self.path)
             self.journal_path.unlink(missing_ok=True)
@@ -268,20 +267,11 @@ class OutputFile(StandardOutput):
     def _save(self, journal: Journal) -> None:
         before, self._journal = self._journal, journal  # first, or Ctrl-C could part them, and lose finished lines
         try:
-            with _failures(f"write {self.journal_path}"):
+            with failing(OutputError, f"write {self.journal_path}"):
                 journal.save(self.journal_path)
         except OutputError:
             self._journal = before
             raise
-
-
-@contextmanager
-def _failures(action: str) -> Iterator[None]:
-    """Raise OutputError for an OSError of an action."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot {action}: {error.strerror or error}.") from error
 
 
 def _packer(path: Path) -> Callable[[bytes], bytes]:

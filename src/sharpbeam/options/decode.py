@@ -14,9 +14,7 @@ from sharpbeam.options.schema import Schema, advanced_option, check_value, field
 from sharpbeam.options.search import SamplingOptions, SearchOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
+    from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 __all__ = [
     "COMPUTE_TYPES",

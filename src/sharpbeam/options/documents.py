@@ -7,6 +7,9 @@ from typing import Literal
 
 from sharpbeam.options.schema import Schema, advanced_option, option
 
+GUARDS = "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so"
+UNGUARDED = "keep translations that lost a part of the source, loop, copy it or were cut off, and flag none"
+
 
 @dataclass(frozen=True)
 class LineOptions(Schema):
@@ -34,11 +37,7 @@ class DocumentOptions(Schema):
         "split text into sentences, which are decoded one by one",
         off="take each paragraph, line or cell for one sentence",
     )
-    guards: bool = advanced_option(
-        True,
-        "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so",
-        off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
-    )
+    guards: bool = advanced_option(True, GUARDS, off=UNGUARDED)
     max_sentence: int = advanced_option(
         1000, "characters; a longer sentence is cut at a comma or a space", ge=50, le=100_000
     )

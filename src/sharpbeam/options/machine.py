@@ -100,17 +100,12 @@ class MachineOptions(Schema):
         return {name: getattr(self, name) for name in names}
 
     @property
-    def own_kernels(self) -> bool:
-        """Whether models and output layers are computed by the core, on the CPU."""
-        return self.device == "cpu"
-
-    @property
     def batch_invariant(self) -> bool:
         """Whether a text's answer has the same bits whatever is decoded with it.
 
         A GPU, and a BLAS that chooses by the number of rows, may change the last ones.
         """
-        return self.own_kernels and self.compute_type != "blas"
+        return self.device == "cpu" and self.compute_type != "blas"
 
     @property
     def workers(self) -> int:

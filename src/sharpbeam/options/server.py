@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sharpbeam.options.documents import GUARDS, UNGUARDED
 from sharpbeam.options.schema import Schema, advanced_option, option
 
 LANGUAGE = r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?"  # a code, as the names of models have it
@@ -17,11 +18,7 @@ class ServerOptions(Schema):
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 = every network of the machine")
     port: int = option(5000, "port to listen on; 0 = a free one", ge=0, le=65535)
     api_keys: str = option("", "file of accepted API keys, one a line, plain or as sha256:HEX; empty: no key needed")
-    guards: bool = option(
-        True,
-        "decode translations again that lost a part, loop, copy the source or were cut; flag those that stay so",
-        off="keep translations that lost a part of the source, loop, copy it or were cut off, and flag none",
-    )
+    guards: bool = option(True, GUARDS, off=UNGUARDED)
     queue_limit: int = option(
         2000, "sentences that may wait or be in flight; above it requests are refused (429, Retry-After)", ge=1
     )

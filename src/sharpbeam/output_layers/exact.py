@@ -23,11 +23,6 @@ class ExactLayer(NativeNormalizing[_core.ExactLayer]):
         return cls(_core.ExactLayer(weight, bias, isa, deferred))
 
 
-def exact_layer(weight: Floats, bias: Floats, isa: str = "auto") -> RowLayer:
-    """The exact layer for the output matrix [V, D] with its bias [V], which is packed when it is first used."""
-    return ExactLayer.build(weight, bias, isa, deferred=True)
-
-
 def build_layer(inputs: LayerInputs) -> RowLayer:
     """The exact layer of a model."""
-    return exact_layer(inputs.weight, inputs.bias, inputs.isa)
+    return ExactLayer.build(inputs.weight, inputs.bias, inputs.isa, deferred=True)

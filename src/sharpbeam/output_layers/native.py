@@ -7,7 +7,7 @@ threads may share a layer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -54,7 +54,8 @@ class NativeLayer(OutputLayer, Generic[LayerT_co]):
     @property
     def fallback_counts(self) -> tuple[int, int] | None:
         """Rows so far, and those of them that fell back to a layer that scores all tokens; None where none can."""
-        return None
+        native: Any = self.native
+        return (native.rows_seen, native.rows_fallen_back) if hasattr(native, "rows_seen") else None
 
     @property
     def fallback_share(self) -> float | None:

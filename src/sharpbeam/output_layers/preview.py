@@ -112,10 +112,6 @@ class PreviewLayer(NativeNormalizing[_core.PreviewLayer]):
         """The normalizer [R] of each row of `hidden` [R, D] by another choice, and its estimated share."""
         return self.native.normalizers(hidden, n.depth, n.near, n.far)
 
-    def counts(self, hidden: Floats, k: int = 1) -> dict[str, int]:
-        """The rows of `hidden` [R, D], their tokens with exact logits, and rows without any or with all."""
-        return self.native.topk_details(hidden, k, False)[3]
-
 
 def build_layer(inputs: LayerInputs) -> OutputLayer:
     """The layer of a model's preview; with fidelity 1 its scan. Raises ModelError if there is no preview."""

@@ -196,20 +196,6 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
             return cls(_native(weight, bias, replace(screen, fallback=None), isa, int8), None)
         return cls(_native(weight, bias, screen, isa, int8, fallback.native), fallback)
 
-    @property
-    def packed_bytes(self) -> int:
-        """Memory of the packed sets: a token that is in many clusters counts as often."""
-        return self.native.packed_bytes
-
-    @property
-    def fallback_counts(self) -> tuple[int, int]:
-        """Rows so far, and those of them that fell back."""
-        return self.native.rows_seen, self.native.rows_fallen_back
-
-    def assign(self, hidden: Floats) -> Ids:
-        """The cluster [R] of each row of `hidden` [R, D]."""
-        return self.native.assign(hidden)
-
 
 class ScreenUnionLayer(NativeRowLayer[_core.ScreenUnionLayer]):
     """The published layer of CVP (section 2.3): the rows of a step share the union of their sets.

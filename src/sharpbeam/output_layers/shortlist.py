@@ -127,11 +127,6 @@ class ShortlistFallbackLayer(NativeLayer[_core.ShortlistFallbackLayer]):
         arrays, numbers = (test.inner, test.bias, test.outer, test.direct), (test.threshold, test.most_share)
         super().__init__(_core.ShortlistFallbackLayer(weight, bias, *lists, *arrays, *numbers, fallback.native, isa))
 
-    @property
-    def fallback_counts(self) -> tuple[int, int]:
-        """Rows so far, and those of them that fell back."""
-        return self.native.rows_seen, self.native.rows_fallen_back
-
 
 def build_layer(inputs: LayerInputs) -> AnyNativeLayer:
     """The layer of a model's shortlist, with its fallback test if there is one; raises ModelError without a shortlist.

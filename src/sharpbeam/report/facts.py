@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from sharpbeam import _core
 from sharpbeam.decoding.loading import bundled_models, find_model
 from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
@@ -21,12 +22,7 @@ from sharpbeam.version import program_version
 def describe_installation() -> dict[str, Any]:
     """Version, kernel tables and bundled models."""
     facts: dict[str, Any] = {"version": program_version(), "python": platform.python_version()}
-    try:
-        from sharpbeam import _core
-
-        facts |= {"kernel_tables": list(_core.table_names()), "kernel_table_in_use": _core.table_name()}
-    except ImportError as error:
-        facts["native_core"] = f"missing ({error})"
+    facts |= {"kernel_tables": list(_core.table_names()), "kernel_table_in_use": _core.table_name()}
     return facts | {"bundled_models": list(bundled_models())}
 
 

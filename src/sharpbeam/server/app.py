@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.boundary import Boundary, refused
@@ -25,11 +26,6 @@ from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Service
 from sharpbeam.server.store import Store
 from sharpbeam.version import program_version
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from sharpbeam.options.keywords import DecodeKeywords
 
 SPACE = 16  # translated files of the largest size that there is space for
 LEAST = 64 * 1024  # bytes that a file counts as at least

@@ -52,21 +52,14 @@ class Catalog:
             for source, target in sorted(entry.pairs):
                 keywords = {"source_language": source, "target_language": target} if entry.multilingual else {}
                 self._direct.setdefault((source, target), Hop(entry.name, keywords))
-        self._codes = {each.lower().replace("_", "-"): each for each in self.languages()}
+        self.languages = sorted({code for pair in self._direct for code in pair})  # of sources and targets
+        self._codes = {each.lower().replace("_", "-"): each for each in self.languages}
         self._targets = {source: self._reachable(source) for source, _ in self._direct}
-
-    @property
-    def sources(self) -> list[str]:
-        """Codes of the languages that can be translated, in alphabetical order."""
-        return sorted(self._targets)
+        self.sources = sorted(self._targets)  # that can be translated
 
     def targets(self, source: str) -> list[str]:
         """Codes of the languages into which `source` can be translated, directly or through the pivot; maybe none."""
         return self._targets.get(source, [])
-
-    def languages(self) -> list[str]:
-        """All codes, of sources and targets."""
-        return sorted({code for pair in self._direct for code in pair})
 
     def code_of(self, code: str) -> str:
         """The code of a served language for one that a client sent: other case, an alias, or with a region.

@@ -30,11 +30,7 @@ class Gate:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._digests = _read_keys(Path(service.options.api_keys)) if service.options.api_keys else []
-
-    @property
-    def key_required(self) -> bool:
-        """Whether requests need a key."""
-        return bool(self._digests)
+        self.key_required = bool(self._digests)
 
     async def fields(self, request: Request) -> dict[str, Any]:
         """The fields of the body of a request that may come in; raises Refused."""

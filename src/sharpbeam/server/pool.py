@@ -8,17 +8,14 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Translation
 from sharpbeam.decoding.session import Session
 from sharpbeam.errors import SharpbeamError
+from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.machine import MachineOptions
 from sharpbeam.server.refusals import Refused
-
-if TYPE_CHECKING:
-    from sharpbeam.options.keywords import DecodeKeywords
 
 
 @dataclass

@@ -24,7 +24,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
-from sharpbeam.errors import InputError, SharpbeamError, needs_extra
+from sharpbeam.errors import InputError, SharpbeamError, failing, needs_extra
 from sharpbeam.options.schema import choice, require
 
 Pair = tuple[str, str]
@@ -140,13 +140,11 @@ class TextInput:
 
 def read_whole(path: Path, failure: type[SharpbeamError], most: int = 1 << 28) -> bytes:
     """The bytes of a file; `failure` also for more than `most`, and for a pipe or device, which may not end."""
-    try:
+    with failing(failure, f"read {path}"):
         check_regular(path)
         if (size := path.stat().st_size) > most:
             raise failure(f"cannot read {path}: it has {size} bytes, and such a file at most {most}.")
         return path.read_bytes()
-    except OSError as error:
-        raise failure(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def check_regular(path: Path) -> None:
@@ -158,13 +156,11 @@ def check_regular(path: Path) -> None:
 def file_digest(path: Path) -> str:
     """SHA-256 of the bytes of a file, as hexadecimal digits; raises InputError if it cannot be read."""
     digest = hashlib.sha256()
-    try:
+    with failing(InputError, f"read {path}"):
         check_regular(path)
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     return digest.hexdigest()
 
 
@@ -176,14 +172,12 @@ def check_readable(paths: Sequence[Path]) -> None:
     for path in paths:
         if is_standard_input(path):
             continue
-        try:
+        with failing(InputError, f"read {path}"):
             mode = path.stat().st_mode
             if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
                 path.open("rb").close()
             elif not os.access(path, os.R_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _open(path: Path | None, standard_input: StandardInput | None) -> AbstractContextManager[_Stream]:

@@ -23,7 +23,7 @@ from sharpbeam.models.registry import TranslationConfig, find_architecture
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import DataOptions, Recipe
-from sharpbeam.output_layers.exact import exact_layer
+from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.search.beam import BeamSearch
@@ -222,7 +222,7 @@ class TranslationTask(TrainingTask):
         if not isfinite(loss):  # such a model translates nothing
             return {"valid_nll": loss, "bleu": 0.0}
         model = NativeModel(self.config, {name: value.cpu().numpy() for name, value in weights.items()})
-        layer = exact_layer(*model.output())
+        layer = ExactLayer.build(*model.output())
         requests = [
             Request(i, np.array(source, np.int32), max_length=min(2 * len(source) + 10, self.longest))
             for i, (source, _) in enumerate(data.items)

@@ -65,7 +65,7 @@ def test_without_neighbors_a_set_is_the_union_of_its_members(collection: Collect
     options = ScreenOptions(method="kmeans", clusters=6, fidelity=0.0, top_k=3, set_k=2, neighbors=False)
     screen, fit = find_screen(collection, output, 2, options).screen, deal(collection)[0]
     layer = ScreenLayer.build(output.weight, output.bias, screen, int8=False)
-    label = layer.assign(np.ascontiguousarray(fit["hidden"]))
+    label = layer.native.assign(np.ascontiguousarray(fit["hidden"]))
     for cluster in range(6):
         members = fit["token"][label == cluster, :2]
         expected = np.union1d(members, [2])

@@ -191,12 +191,6 @@ def screen_of(weight: Floats, bias: Floats, counts: Counts, selection: NDArray[n
     return Screen(weight, bias, start, counts.token[selection])
 
 
-def screen_within(weight: Floats, bias: Floats, counts: Counts, budget: float, share: Floats) -> Screen:
-    """The screen of these clusters whose average set has `budget` tokens: of those seen, then the likeliest others."""
-    screen = screen_of(weight, bias, counts, knapsack(counts, budget))
-    return widen(screen, counts.rows, share, budget) if budget > counts.everything else screen
-
-
 def widen(screen: Screen, rows: NDArray[np.int64], share: Floats, budget: float) -> Screen:
     """`screen` with the tokens that are most likely elsewhere, until the average set has `budget` tokens.
 

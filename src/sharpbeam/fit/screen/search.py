@@ -22,7 +22,7 @@ import numpy as np
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, OutputMatrix, Records, Steps
 from sharpbeam.fit.progress import Reporter
-from sharpbeam.fit.screen.clusters import Counts, Tally, assign, kmeans, means, screen_within
+from sharpbeam.fit.screen.clusters import Counts, Tally, assign, kmeans, knapsack, means, screen_of, widen
 from sharpbeam.fit.screen.fidelity import Measure, View
 from sharpbeam.fit.screen.residual_mass import Mass, complete, rescale, weigh
 from sharpbeam.options.fit import METHODS, ScreenOptions
@@ -131,13 +131,9 @@ class ScreenSearch:
         self.fit, self.choose, self.output, self.options = fit, choose, output, options
         self.regressed, self.always = fit.spread(REGRESSED), np.array([eos_id], np.int32)
         self.confidence, self.report = CONFIDENCE, report
+        self.several = not options.budget and bool(options.fidelity)  # whether budgets are searched
         self.curve: list[Setting] = []
         self.best: tuple[Setting, Screen]
-
-    @property
-    def several(self) -> bool:
-        """Whether budgets are searched."""
-        return not self.options.budget and bool(self.options.fidelity)
 
     def try_clusters(self, method: str, clusters: int, more: More | None = None) -> None:
         """Fit the settings of one clustering that may win, beginning with every token that was seen."""
@@ -186,7 +182,9 @@ class ScreenSearch:
     def try_budget(self, clustering: Clustering, budget: float) -> Key | None:
         """How good one setting is; None where it cannot win and was not fitted."""
         weight, bias, counts, mass = clustering.weight, clustering.bias, clustering.counts, clustering.mass
-        sets = screen_within(weight, bias, counts, budget, mass.share)
+        sets = screen_of(weight, bias, counts, knapsack(counts, budget))  # of tokens that were seen
+        if budget > counts.everything:
+            sets = widen(sets, counts.rows, mass.share, budget)
         label = assign(self.choose.hidden, sets.weight, sets.bias)
         least = self.output.weight.shape[1] * (len(sets.weight) + float(np.diff(sets.start)[label].mean()))
         if self.curve and self.best[0].measure.cost <= least and _key(self.best[0], self.options)[0]:

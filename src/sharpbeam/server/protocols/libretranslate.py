@@ -63,14 +63,14 @@ def router(gate: Gate) -> APIRouter:
     async def detect(request: Request) -> list[dict[str, Any]]:
         texts = texts_of(DetectFields.of(await gate.fields(request)).q)
         service.check(Query(texts, "auto", ""))
-        return [_language(each) for each in detections(" ".join(texts), service.catalog.languages())]
+        return [_language(each) for each in detections(" ".join(texts), service.catalog.languages)]
 
     @routes.get("/languages", summary="The languages that are served")
     async def languages() -> list[dict[str, Any]]:
         catalog = service.catalog
         return [
             {"code": code, "name": name_of(code), "targets": sorted({code, *catalog.targets(code)})}
-            for code in catalog.languages()
+            for code in catalog.languages
         ]
 
     @routes.get("/frontend/settings", summary="Settings of the server that pages need")
