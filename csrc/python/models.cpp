@@ -12,6 +12,7 @@
 #include "models/transformer/model.h"
 #include "python/bindings.h"
 #include "python/config.h"
+#include "python/gil.h"
 #include "python/model_run.h"
 
 namespace sharpbeam {
@@ -22,7 +23,11 @@ using namespace nb::literals;
 
 template <typename Model, typename Config>
 std::shared_ptr<Model> build(Dict config, Tensors tensors, const std::string& isa, Dict options) {
-  return std::make_shared<Model>(read_config<Config>(config), read_weights(tensors, options), table_named(isa.c_str()));
+  const Config facts = read_config<Config>(config);
+  const auto weights = read_weights(tensors, options);
+  const Kernels& table = table_named(isa.c_str());
+  const WithoutGil released;  // a server serves others while it packs
+  return std::make_shared<Model>(facts, weights, table);
 }
 
 template <typename Model, typename Config, typename Decoding>

@@ -166,7 +166,9 @@ void construct_exact(ExactLayer* self, Floats weight, Floats bias, const char* i
 
 void construct_scan(ScanLayer* self, Floats weight, Floats bias, const char* isa, float trust) {
   const OutputArrays arrays(weight, bias);
-  new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table_named(isa), trust);
+  const Kernels& table = table_named(isa);
+  const WithoutGil released;  // others go on while it packs
+  new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table, trust);
 }
 
 void construct_suppressed(SuppressedLayer* self, const OutputLayer& layer, Ids suppressed) {

@@ -30,8 +30,9 @@ void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Flo
                          checked<float>(offset, "offset", {arrays.vocab}),
                          checked<float>(deviation, "deviation", {arrays.vocab}),
                          deviations};
-  new (self) PreviewLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {depth, near, far, spread},
-                          table_named(isa));
+  const Kernels& table = table_named(isa);
+  const WithoutGil released;
+  new (self) PreviewLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {depth, near, far, spread}, table);
 }
 
 // (log_prob, token, normalizer, counts); with request, score, width and eos as a beam search asks.

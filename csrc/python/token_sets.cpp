@@ -52,7 +52,9 @@ void construct_screen(ScreenLayer* self, Floats weight, Floats bias, Floats clus
   }
   const float* centers = center ? checked<float>(*center, "center", {screen.clusters, arrays.dim}) : nullptr;
   screen.fallback = {centers, fallback_k, margin, mass_weight, distance_weight, threshold, max_log_share};
-  new (self) ScreenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, int8, fallback, table_named(isa));
+  const Kernels& table = table_named(isa);
+  const WithoutGil released;
+  new (self) ScreenLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, screen, int8, fallback, table);
 }
 
 void construct_union(ScreenUnionLayer* self, Floats weight, Floats bias, Floats cluster_weight, Floats cluster_bias,

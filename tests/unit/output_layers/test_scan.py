@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,3 +146,22 @@ def test_a_hidden_vector_without_bounds_is_answered_by_the_exact_layer(special):
 def test_weights_without_bounds_are_named(weight, bias, message):
     with pytest.raises(ValueError, match=message):
         ScanLayer.build(weight, bias)
+
+
+def test_other_threads_go_on_while_a_matrix_is_packed():
+    weight, moments, done = np.ones((40_000, 1_000), np.float32), [], threading.Event()
+
+    def count() -> None:
+        while not done.wait(0.0005):
+            moments.append(time.perf_counter())
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        begin = time.perf_counter()
+        ScanLayer.build(weight, np.zeros(len(weight), np.float32))
+        end = time.perf_counter()
+    finally:
+        done.set()
+        thread.join()
+    assert sum(begin < moment < end for moment in moments) > 3
