@@ -20,7 +20,7 @@ FAST_TESTS := $(addprefix tests/unit/,kernels output_layers search text decoding
 # The whole suite on all cores, the tests of a file by one process.
 PARALLEL := -n $(JOBS) --dist loadfile
 
-.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench gpu-day clean
+.PHONY: help demo demo-real install test fast check lint types imports house counts stubs native native-arm native-windows sanitize wheel dev docs fix bench gpu-day gpu-kernels gpu-layers gpu-translations clean
 .DELETE_ON_ERROR:
 
 help:
@@ -199,13 +199,27 @@ bench: $(MADE)/tests build/bench/machine $(if $(filter micro.gemm,$(PART)),build
 	$(BIN)/python -m bench $(PART) $(ARGS)
 
 # Each piece ends within 8 minutes and is useful alone; the most important come first. ARGS goes to the last one, whose
-# model and text may be others: --model FOLDER --set tatoeba.
+# model and text may be others: --model FOLDER --data FOLDER. Where nothing can be installed, GPU_PYTHON=python3 runs
+# them with what that Python has, and BENCH_COMMIT in the environment names the commit of a copy without history.
 GPU := cuda
+GPU_PYTHON :=
 SMALL := $(if $(filter cpu,$(GPU)),--quick)
-gpu-day: $(MADE)/tests
-	timeout 480 $(BIN)/python -m bench gpu.kernels --device $(GPU) --cases $(if $(SMALL),8 --no-compiles,300)
-	timeout 480 $(BIN)/python -m bench gpu.output_layers --device $(GPU) $(SMALL)
-	timeout 480 $(BIN)/python -m bench gpu.end_to_end --device $(GPU) $(SMALL) $(ARGS)
+GPU_BENCH := timeout 480 $(if $(GPU_PYTHON),env PYTHONPATH=src:. PYTHONUNBUFFERED=1 $(GPU_PYTHON),$(BIN)/python) -m bench
+GPU_READY := $(if $(GPU_PYTHON),build/gpu/core,$(MADE)/tests)
+build/gpu/core: $(CORE)
+	cmake -S . -B build/gpu -G Ninja -DSHARPBEAM_IN_PLACE=ON -DPython_EXECUTABLE=$$(command -v $(GPU_PYTHON))
+	cmake --build build/gpu --parallel
+	@touch $@
+gpu-kernels: $(GPU_READY)
+	$(GPU_BENCH) gpu.kernels --device $(GPU) --cases $(if $(SMALL),8 --no-compiles,300)
+gpu-layers: $(GPU_READY)
+	$(GPU_BENCH) gpu.output_layers --device $(GPU) $(SMALL)
+gpu-translations: $(GPU_READY)
+	$(GPU_BENCH) gpu.end_to_end --device $(GPU) $(SMALL) $(ARGS)
+gpu-day:
+	-$(MAKE) gpu-kernels
+	-$(MAKE) gpu-layers
+	$(MAKE) gpu-translations
 
 clean:
 	rm -rf $(VENV) build

@@ -23,6 +23,7 @@ from torch import Tensor
 from bench.gpu.device import device_of, wait
 from bench.harness import record
 from bench.harness.interleave import interleave
+from sharpbeam.gpu.graphs import capture
 from sharpbeam.gpu.layers import DeviceLayer, UnionLayer
 from sharpbeam.gpu.plain import Best
 from sharpbeam.gpu.vectors import Vectors
@@ -73,20 +74,16 @@ def check(answers: dict[str, Best], weight: Tensor, bias: Tensor, hidden: Tensor
 
 def captured(run: Callable[[], Best], repeats: int, device: torch.device) -> Callable[[], Best]:
     """`repeats` runs, on a GPU as one CUDA graph, so that launches from Python are not what is timed."""
+
+    def several() -> Best:
+        return [run() for _ in range(repeats)][-1]
+
     if device.type != "cuda":
-        return lambda: [run() for _ in range(repeats)][-1]
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(repeats):
-            result = run()
+        return several
+    result, again = capture(several)
 
     def replay() -> Best:
-        graph.replay()
+        again()
         wait(device)
         return result
 
@@ -99,7 +96,7 @@ def measure(
 ) -> dict[str, Any]:
     """Time one shape: microseconds of each contender, and how much faster than PyTorch it is."""
     draw, dtype = np.random.default_rng(1), torch.float16 if device.type == "cuda" else torch.float32
-    matrix = (draw.normal(size=(vocab, width)) * width**-0.5).astype(np.float32)
+    matrix = draw.standard_normal((vocab, width), np.float32) * np.float32(width**-0.5)
     zeros = draw.normal(size=vocab).astype(np.float32)
     screen = made_screen(vocab, width, min(400, vocab // 10), active, draw)
     chosen = screen.weight[draw.integers(0, len(screen.weight), rows)]

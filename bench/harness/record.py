@@ -20,7 +20,12 @@ MAKES_FIGURES = ("src", "csrc", "models", "bench", ":!bench/results", "CMakeList
 
 
 def commit() -> dict[str, Any]:
-    """The commit at work, and whether tracked files (other than results) differ from it."""
+    """The commit at work, and whether tracked files (other than results) differ from it.
+
+    In a copy without history the variable BENCH_COMMIT names the commit that was copied.
+    """
+    if copied := os.environ.get("BENCH_COMMIT"):
+        return {"commit": copied, "dirty": False}
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
     return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(changed)}
 

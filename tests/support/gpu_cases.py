@@ -56,6 +56,8 @@ class Draw:
         self.draw, self.dtype, self.operations = np.random.default_rng(seed), dtype, operations
         self.rows = int(self.draw.choice([r for r in (1, 2, 5, 17, 40, 640) if r <= most_rows]))
         self.width, self.vocab = int(self.draw.integers(1, 70)), int(self.draw.integers(1, 300))
+        if operations.device.type == "cuda" and self.draw.random() < 0.5:  # as models have it
+            self.width, self.vocab = 16 * int(self.draw.integers(1, 33)), int(self.draw.integers(300, 6000))
         self.k = int(self.draw.integers(1, 11))
         self.grain = float(self.draw.choice([1.0, 8.0]))  # 1: many ties
         self.hidden, self.weight = self.values(self.rows, self.width), self.values(self.vocab, self.width)
@@ -173,6 +175,10 @@ def kernels(device: str) -> Operations:
     from sharpbeam.gpu.kernels import scoring, union
 
     def blocks(draw: np.random.Generator) -> dict[str, Any]:
+        if device == "cuda":  # where each form is compiled anew
+            return [{}, {}, {"blocks": scoring.Blocks(16, 64, 32, 3)}, {"blocks": scoring.Blocks(32, 128, 16, 1)}][
+                int(draw.integers(4))
+            ]
         sizes = [int(draw.choice(sizes)) for sizes in ((16, 32), (32, 64, 128), (16, 32), (1, 2, 3))]
         return {"blocks": scoring.Blocks(*sizes)}
 

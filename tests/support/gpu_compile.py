@@ -26,19 +26,20 @@ LOW = {"hidden", "weight", "query", "pool", "answer"}  # pointers to the number 
 FLOATS = {"bias", "peaks", "totals", "highest", "total", "best_logit", "log_sum"}
 KEYS, MARKS = {"keys", "key"}, {"mask"}
 WIDE = {"dim", "hidden_stride", "weight_stride"}  # numbers that 16 divides
-TILE = {"k": 10, "width": 16, "block_r": 64, "block_v": 128, "block_d": 64}
+TILE = {"width": 16, "block_r": 64, "block_v": 128, "block_d": 64}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "product": (product_kernel, TILE | {"has_tokens": False}),
     "product, few rows": (product_kernel, TILE | {"has_tokens": False, "block_r": 16}),
     "product, listed": (product_kernel, TILE | {"has_tokens": True, "block_r": 32}),
-    "merge": (merge_kernel, {"k": 10, "width": 16, "padded": 256}),
+    "product, many best": (product_kernel, TILE | {"width": 32, "has_tokens": False}),
+    "merge": (merge_kernel, {"width": 16, "padded": 256}),
     "attention": (attention_kernel, {"biased": True, "padded": 64, "block": 32}),
     "mark": (mark_kernel, {"block": 1024}),
     "count": (count_kernel, {"block": 1024}),
     "list": (list_kernel, {"block": 1024}),
 }
 NUMBERS = {"rows", "tokens", "dim", "hidden_stride", "weight_stride", "splits", "size"}
-NUMBERS |= {"most", "heads", "width", "distances"}
+NUMBERS |= {"k", "most", "heads", "width", "distances"}
 
 
 def signature(kernel: Any, constants: dict[str, Any], low: str) -> dict[str, str]:
@@ -51,8 +52,8 @@ def signature(kernel: Any, constants: dict[str, Any], low: str) -> dict[str, str
             return "fp32"
         if name in NUMBERS:
             return "i32"
-        types = {"fp32": FLOATS, low: LOW, "i64": KEYS, "i8": MARKS}
-        return "*" + next((type_ for type_, names in types.items() if name in names), "i32")
+        types = ("fp32", FLOATS), (low, LOW), ("i64", KEYS), ("i8", MARKS)
+        return "*" + next((type_ for type_, names in types if name in names), "i32")
 
     return {name: kind(name) for name in kernel.arg_names}
 
@@ -60,6 +61,7 @@ def signature(kernel: Any, constants: dict[str, Any], low: str) -> dict[str, str
 def compiled(name: str, low: str, capability: int) -> dict[str, Any]:
     """Compile a kernel; returns the registers and the bytes on the stack of a thread, and the shared memory."""
     kernel, constants = KERNELS[name]
+    constants = constants | ({"block_d": 32} if low == "fp32" and "block_d" in constants else {})
     types = signature(kernel, constants, low)
     places = {parameter: (place,) for place, parameter in enumerate(kernel.arg_names)}
     even = [p for p, kind in types.items() if kind.startswith("*") or p in WIDE]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 MOST_ROWS = 1024  # of a graph; larger steps are launched kernel by kernel, which their work hides
-WARM_UPS = 3  # runs before the capture, in which Triton compiles
+WARM_UPS = 1  # runs before the capture, in which Triton compiles
+_CAPTURES = Lock()  # PyTorch has one stream for the captures of a process
 
 
 def padded_rows(rows: int) -> int:
@@ -17,18 +21,19 @@ def padded_rows(rows: int) -> int:
     return 3 * power // 4 if power >= 4 and rows <= 3 * power // 4 else power
 
 
-def capture(run: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+def capture(run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     """The result of `run` on the current CUDA device, and a function that computes it anew in the same place."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UPS):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = run()
-    return result, graph.replay
+    with _CAPTURES:
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UPS):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads go on with their work
+            result = run()
+        return result, graph.replay
 
 
 class RowGraph:

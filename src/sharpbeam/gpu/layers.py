@@ -13,7 +13,7 @@ from torch import Tensor
 from sharpbeam.errors import OptionError
 from sharpbeam.gpu.device import operations
 from sharpbeam.gpu.graphs import MOST_ROWS, RowGraph, padded_rows
-from sharpbeam.gpu.plain import Best, IndexList
+from sharpbeam.gpu.plain import MOST_K, Best, IndexList
 from sharpbeam.gpu.vectors import Vectors
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import RowLayer
@@ -41,13 +41,17 @@ class DeviceLayer(RowLayer):
         """Have no graphs, where this layer is a copy of another."""
         self._captured: dict[tuple[int, int], RowGraph] = {}
         self._lock = Lock()
+        self._logits: DeviceLayer | None = None
 
     def unnormalized(self) -> DeviceLayer:
-        """The same layer with logits for log probabilities: `Normalizing`."""
-        other = copy(self)
-        other._normalize = False
-        other._start()
-        return other
+        """The same layer with logits for log probabilities: `Normalizing`; one, so that its graphs are kept."""
+        with self._lock:
+            if self._logits is None:
+                other = copy(self)
+                other._normalize = False
+                other._start()
+                self._logits = other
+            return self._logits
 
     @torch.inference_mode()
     def topk(self, hidden: Floats, k: int) -> TopK:
@@ -58,9 +62,10 @@ class DeviceLayer(RowLayer):
         if not 1 <= k <= self.vocab_size:
             raise OptionError(f"k is {k}; it must be from 1 to the vocabulary size, {self.vocab_size}")
         vectors = self._vectors.take(hidden)
-        if self.graphs and 0 < len(vectors) <= MOST_ROWS:
+        if self.graphs and k <= MOST_K and 0 < len(vectors) <= MOST_ROWS:
+            wanted = min(padded_rows(k), self.vocab_size)  # so that few numbers are captured
             with self._lock:
-                answer = self._replayed(vectors, k).cpu().numpy()
+                answer = self._replayed(vectors, wanted)[:, :, :k].cpu().numpy()
         else:
             answer = self._answer(vectors, k).cpu().numpy()
         return TopK(answer[0].view(np.float32), answer[1])

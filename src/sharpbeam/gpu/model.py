@@ -77,6 +77,7 @@ class _Pools:
     def __init__(self, stepper: TransformerStep) -> None:
         self.rows, self.sources = stepper.rows(), stepper.sources()
         self.graphs: dict[int, RowGraph] = {}
+        self.positions: Tensor | None = None  # the encodings that the graphs read
 
     def keep_in(self, idle: list[_Pools]) -> None:
         """Free all cells and sources, for the next run."""
@@ -108,8 +109,8 @@ class DeviceDecoding(Attending):
         if not requests:
             return np.empty(0, np.int32)
         lengths = [len(request.source) for request in requests]
-        moved = self._model.module.reach(max(lengths))
-        self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1), moved)
+        self._model.module.reach(max(lengths))
+        self._forget_graphs(sources.reserve(lengths), rows.reserve(len(requests), 1))
         ids = pad_sequence([torch.from_numpy(r.source.astype(np.int64)) for r in requests], batch_first=True)
         values = self._model.module.encode(ids.to(self._model.device), self._mask(lengths))
         sources.put([request.index for request in requests], values, lengths)
@@ -158,7 +159,8 @@ class DeviceDecoding(Attending):
         rows.cells.check(state)
         check_requests(request, sources.line)
         longest = int(rows.cells.length[state].max(initial=0)) + 1
-        self._forget_graphs(rows.reserve(len(request), longest), self._model.module.reach(longest))
+        self._model.module.reach(longest)
+        self._forget_graphs(rows.reserve(len(request), longest if self._step.attends else 1))
         cells, line = rows.cells.follow(state), sources.lines(request)
         return np.stack([token, state, cells, rows.cells.length[state], line, sources.length[line]]), cells
 
@@ -177,9 +179,11 @@ class DeviceDecoding(Attending):
         return graph.replay()
 
     def _forget_graphs(self, *moved: bool) -> None:
-        """Graphs read memory at fixed places: without use once it has moved."""
-        if any(moved):
+        """Graphs read memory at fixed places: without use once it has moved, or another run has moved the positions."""
+        positions = self._model.module.sinusoids
+        if any(moved) or positions is not self._pools.positions:
             self._pools.graphs.clear()
+            self._pools.positions = positions
 
     def _mask(self, lengths: Sequence[int]) -> Tensor | None:
         """Mask [n, longest] of the positions that are tokens, or None where none is padding."""

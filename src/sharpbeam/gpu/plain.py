@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+MOST_K = 32  # best tokens that the kernels find: their registers hold no more
+CELLS = 1 << 26  # logits in memory at a time
+
 
 @dataclass(frozen=True)
 class Best:
@@ -48,14 +51,19 @@ def keys_of(logit: Tensor, token: Tensor) -> Tensor:
 def best_tokens(hidden: Tensor, weight: Tensor, bias: Tensor, k: int, *, tokens: IndexList | None = None) -> Best:
     """`kernels.best_tokens`."""
     best = Best.empty(len(hidden), k, hidden.device)
-    token = torch.arange(len(weight), device=hidden.device)
+    best.logit[:], best.token[:] = float("-inf"), 0
+    token, chosen, added = torch.arange(len(weight), device=hidden.device), weight.float(), bias
     if tokens is not None:
         token = tokens.index[: int(tokens.count)].long()
-    logit = hidden.float() @ weight[token].float().T + bias[token]
-    best.log_sum[:] = torch.logsumexp(logit, dim=1)
-    best.logit[:], best.token[:] = float("-inf"), 0
-    order = torch.topk(keys_of(logit, token), min(k, len(token)), dim=1).indices
-    best.logit[:, : order.shape[1]], best.token[:, : order.shape[1]] = logit.gather(1, order), token[order].int()
+        chosen, added = weight[token].float(), bias[token]
+    size = max(1, CELLS // max(1, len(token)))
+    for first in range(0, len(hidden), size):
+        part = slice(first, first + size)
+        logit = hidden[part].float() @ chosen.T + added
+        best.log_sum[part] = torch.logsumexp(logit, dim=1)
+        order = torch.topk(keys_of(logit, token), min(k, len(token)), dim=1).indices
+        best.logit[part, : order.shape[1]] = logit.gather(1, order)
+        best.token[part, : order.shape[1]] = token[order].int()
     return best
 
 

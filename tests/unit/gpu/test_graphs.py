@@ -73,3 +73,33 @@ def test_replayed_answers_are_those_of_the_layer(kind, captures) -> None:
         np.testing.assert_array_equal(outcome.token, truth.token)
         np.testing.assert_array_equal(outcome.log_prob, truth.log_prob)
     assert len(captures) == 3  # 5 and 6 rows share one
+
+
+def test_a_run_forgets_its_graphs_when_another_has_moved_the_positions(captures, make_tensors, make_requests) -> None:
+    from sharpbeam.models.transformer.config import TransformerConfig
+
+    config = TransformerConfig(31, 37, 24, 1, 1, 2, 2, encoder_ffn_dim=20, decoder_ffn_dim=20)
+    model = DeviceModel(config, make_tensors(config), CPU)
+    model.graphs = True
+    first, second = model.open(), model.open()
+    token, owner = np.array([3], np.int32), np.zeros(1, np.int32)
+    state = first.admit(make_requests(config, (5,)))
+    _, state = first.step(owner, state, token)
+    _, state = first.step(owner, state, token)
+    assert len(captures) == 1
+    second.admit(make_requests(config, (65,)))  # one more than there are positions
+    first.step(owner, state, token)
+    assert len(captures) == 2
+
+
+def test_few_numbers_of_best_tokens_are_captured_and_large_ones_none(captures) -> None:
+    draw = np.random.default_rng(3)
+    weight, bias = draw.normal(size=(90, 16)).astype(np.float32), draw.normal(size=90).astype(np.float32)
+    hidden = draw.normal(size=(5, 16)).astype(np.float32)
+    layer = DeviceLayer(weight, bias, Vectors(CPU, torch.float32, 16), CPU, torch.float32)
+    layer.graphs = True
+    order = np.argsort(-(hidden @ weight.T + bias), axis=1)
+    for k in (9, 10, 11, 12, 33, 90):
+        assert np.array_equal(layer.topk(hidden, k).token, order[:, :k])
+    assert len(captures) == 1
+    assert layer.unnormalized() is layer.unnormalized()

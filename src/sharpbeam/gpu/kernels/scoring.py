@@ -17,7 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sharpbeam.gpu.plain import Best, IndexList
+from sharpbeam.gpu import plain
+from sharpbeam.gpu.plain import MOST_K, Best, IndexList
 
 MULTIPROCESSORS = 132  # of an H100; the number of splits follows it
 LEAST = tl.constexpr(-(2**63) + 1)  # below every key: no candidate
@@ -48,7 +49,7 @@ def token_of(key):
 
 
 @triton.jit
-def best_of(leading, fresh, k: tl.constexpr, width: tl.constexpr):
+def best_of(leading, fresh, k, width: tl.constexpr):
     """The k best keys [rows, width] of those `leading` [rows, width] and `fresh` [rows, n], best first."""
     column = tl.arange(0, width)[None, :]
     best = tl.full(leading.shape, LEAST, tl.int64)
@@ -67,16 +68,16 @@ def add_mass(highest, total, logit):
     return new, total * tl.exp(highest - new) + tl.sum(tl.exp(logit - new[:, None]), axis=1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "k"])
 def merge_kernel(
-    key,  # [rows, splits, width] int64
+    key,  # [rows, splits, width] int64, those of a split best first
     highest,  # [rows, splits] float32
     total,  # [rows, splits] float32
     best_logit,  # [rows, k] float32
     best_token,  # [rows, k] int32
     log_sum,  # [rows] float32
     splits,
-    k: tl.constexpr,
+    k,
     width: tl.constexpr,
     padded: tl.constexpr,  # splits, as a power of two
 ):
@@ -90,13 +91,15 @@ def merge_kernel(
     sum_of_all = tl.sum(mass * tl.exp(peak - most), axis=0)
     some = sum_of_all > 0.0
     tl.store(log_sum + row, tl.where(some, most + tl.log(tl.where(some, sum_of_all, 1.0)), MINUS_INFINITY))
-    item = tl.arange(0, padded * width)
-    keys = tl.load(key + row * splits * width + item, mask=item < splits * width, other=LEAST)
+    own = key + at.to(tl.int64) * width
+    place = tl.zeros((padded,), tl.int32)  # of each split's best key that is left
+    head = tl.load(own, mask=split < splits, other=LEAST)
     for rank in range(k):
-        top = tl.max(keys, axis=0)
+        top = tl.max(head, axis=0)
         tl.store(best_logit + row * k + rank, logit_of(top))
         tl.store(best_token + row * k + rank, token_of(top))
-        keys = tl.where(keys == top, LEAST, keys)
+        place += (head == top).to(tl.int32)
+        head = tl.load(own + place, mask=(split < splits) & (place < k), other=LEAST)
 
 
 @triton.jit
@@ -116,7 +119,7 @@ def logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, we
 @triton.jit
 def take_tile(
     hidden, weight, bias, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride,
-    leading, highest, total, k: tl.constexpr, width: tl.constexpr, block_d: tl.constexpr,
+    leading, highest, total, k, width: tl.constexpr, block_d: tl.constexpr,
 ):  # fmt: skip
     """The k best keys and the running log-sum-exp of rows, with the lines of a tile of `weight` added."""
     logit = logits_of(hidden, weight, row, row_ok, line, line_ok, dim, hidden_stride, weight_stride, block_d)
@@ -130,15 +133,15 @@ def take_tile(
     return leading, highest, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "tokens", "splits", "k"])
 def product_kernel(
     hidden,  # [all rows, D]
     weight,  # [V, D]
     bias,  # [V] float32
     token_list, token_count,  # [tokens] and [1] int32: the lines of `weight` to score; read if has_tokens
     keys, peaks, totals,  # [rows, splits, width] int64, [rows, splits] float32
-    rows, tokens, dim, hidden_stride, weight_stride, splits,
-    has_tokens: tl.constexpr, k: tl.constexpr, width: tl.constexpr,
+    rows, tokens, dim, hidden_stride, weight_stride, splits, k,
+    has_tokens: tl.constexpr, width: tl.constexpr,
     block_r: tl.constexpr, block_v: tl.constexpr, block_d: tl.constexpr,
 ):  # fmt: skip
     """Score one split of the tokens for one block of the rows."""
@@ -176,12 +179,12 @@ class Blocks:
     warps: int = 8
 
     @classmethod
-    def fitting(cls, rows: int, tokens: int) -> Blocks:
-        """Blocks for `rows` rows (of one group) and `tokens` tokens."""
+    def fitting(cls, rows: int, tokens: int, size: int) -> Blocks:
+        """Blocks for `rows` rows (of one group) and `tokens` tokens, of numbers of `size` bytes."""
         block = 16 if rows <= 16 else 32 if rows <= 32 else 64
         tiles = -(-tokens // 128)
         blocks = -(-rows // block)
-        return cls(block, 128, 64, max(1, min(tiles, 2 * MULTIPROCESSORS // blocks, 256)))
+        return cls(block, 128, 128 // size, max(1, min(tiles, 2 * MULTIPROCESSORS // blocks, 256)))
 
 
 def best_tokens(
@@ -195,25 +198,28 @@ def best_tokens(
 ) -> Best:
     """The k best tokens of hidden vectors [R, D] by weight [V, D] and bias [V] float32, and the log-sum-exp.
 
-    Only the given `tokens` are scored.
+    Only the given `tokens` are scored. More than MOST_K best ones are PyTorch's.
     """
+    if k > MOST_K:
+        return plain.best_tokens(hidden, weight, bias, k, tokens=tokens)
     count, size, device = len(hidden), len(weight), hidden.device
     best = Best.empty(count, k, device)
     if not count:
         return best
-    cut, width = blocks or Blocks.fitting(count, size), triton.next_power_of_2(k)
+    cut = blocks or Blocks.fitting(count, size, hidden.element_size())
+    width = max(16, triton.next_power_of_2(k))  # of few forms, since each one is compiled
     key = torch.empty((count, cut.splits, width), dtype=torch.int64, device=device)
     highest, total = torch.empty((2, count, cut.splits), dtype=torch.float32, device=device)
     none = torch.empty(1, dtype=torch.int32, device=device)
     product_kernel[(cut.splits, -(-count // cut.rows))](
         hidden, weight, bias,
         none if tokens is None else tokens.index, none if tokens is None else tokens.count,
-        key, highest, total, count, size, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits,
-        has_tokens=tokens is not None, k=k, width=width,
+        key, highest, total, count, size, hidden.shape[1], hidden.stride(0), weight.stride(0), cut.splits, k,
+        has_tokens=tokens is not None, width=width,
         block_r=cut.rows, block_v=cut.tokens, block_d=cut.width, num_warps=cut.warps,
     )  # fmt: skip
     merge_kernel[(count,)](
-        key, highest, total, best.logit, best.token, best.log_sum, cut.splits,
-        k=k, width=width, padded=triton.next_power_of_2(cut.splits),
+        key, highest, total, best.logit, best.token, best.log_sum, cut.splits, k,
+        width=width, padded=triton.next_power_of_2(cut.splits),
     )  # fmt: skip
     return best

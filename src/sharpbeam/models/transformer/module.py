@@ -248,7 +248,7 @@ class TransformerModule(TranslationModule):
         self.decoder = nn.ModuleList(Layer(config, "decoder", i, self.dropout) for i in range(config.decoder_layers))
         self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
-        self._sinusoids = torch.empty(0, dim)  # longer when a longer text comes
+        self.sinusoids = torch.empty(0, dim)  # longer when a longer text comes
 
     def encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> each layer's keys and values [L, B, S, 2 A]."""
@@ -276,19 +276,14 @@ class TransformerModule(TranslationModule):
         parts = [part.balance for part in self.modules() if isinstance(part, FeedForward) and part.balance is not None]
         return torch.stack(parts).mean() if parts else None
 
-    def reach(self, positions: int) -> bool:
-        """Have encodings of this many positions; returns whether they lie at another place now.
-
-        Raises ValueError beyond a learned table.
-        """
+    def reach(self, positions: int) -> None:
+        """Have encodings of this many positions: a new table where they are more. ValueError beyond a learned one."""
         c = self.config
         if c.positions == "learned" and positions > c.max_positions:
             raise ValueError(f"{positions} positions are more than the model's {c.max_positions}; give shorter texts.")
-        if not c.positions.startswith("sinusoidal") or positions <= len(self._sinusoids):
-            return False
-        table = sinusoid(c.positions, c.position_offset, max(64, 2 * positions), c.hidden_dim)
-        self._sinusoids = torch.from_numpy(table).to(self.target_embedding)
-        return True
+        if c.positions.startswith("sinusoidal") and positions > len(self.sinusoids):
+            table = sinusoid(c.positions, c.position_offset, max(64, 2 * positions), c.hidden_dim)
+            self.sinusoids = torch.from_numpy(table).to(self.target_embedding)
 
     def embed_at(self, side: str, token: Tensor, position: Tensor) -> Tensor:
         """Ids [B, S] at positions [S], or [R] at [R], which are in `reach` -> [..., D]."""
@@ -299,7 +294,7 @@ class TransformerModule(TranslationModule):
         if c.positions == "learned":
             x = x + F.embedding(position, self.target_positions if is_target else self.source_positions)
         elif c.positions.startswith("sinusoidal"):
-            x = x + F.embedding(position, self._sinusoids)
+            x = x + F.embedding(position, self.sinusoids)
         if c.embedding_norm:
             x = (self.target_embedding_norm if is_target else self.source_embedding_norm)(x)
         result: Tensor = self.dropout(x)
