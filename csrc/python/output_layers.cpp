@@ -167,7 +167,7 @@ void construct_exact(ExactLayer* self, Floats weight, Floats bias, const char* i
 void construct_scan(ScanLayer* self, Floats weight, Floats bias, const char* isa, float trust) {
   const OutputArrays arrays(weight, bias);
   const Kernels& table = table_named(isa);
-  const WithoutGil released;  // others go on while it packs
+  const WithoutGil released;  // others continue while it packs
   new (self) ScanLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, table, trust);
 }
 

@@ -31,7 +31,7 @@ def capture(run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
                 run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads go on with their work
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads continue
             result = run()
         return result, graph.replay
 
