@@ -217,9 +217,7 @@ gpu-layers: $(GPU_READY)
 gpu-translations: $(GPU_READY)
 	$(GPU_BENCH) gpu.end_to_end --device $(GPU) $(SMALL) $(ARGS)
 gpu-day:
-	-$(MAKE) gpu-kernels
-	-$(MAKE) gpu-layers
-	$(MAKE) gpu-translations
+	@failed=0; for piece in gpu-kernels gpu-layers gpu-translations; do $(MAKE) $$piece || failed=1; done; exit $$failed
 
 clean:
 	rm -rf $(VENV) build

@@ -95,7 +95,6 @@ def main(
     number_type: Any = compute_type
     translator = Translator(model, device=name, compute_type=number_type)
     sources, references = test_pairs(data, 6 if quick else sentences, set_)
-    rounds = 1 if quick else rounds
     shared = {"device": called, "model": translator.loaded.folder.name, "kind": kind_of(translator)}
 
     def report(figures: dict[str, Any], **options: Any) -> None:
@@ -113,11 +112,13 @@ def main(
             layer: partial(in_batches, translator, sources, batch, beam_size=beam_size, **layer_options(layer))
             for layer in layers(translator)
         }
-        report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)
+        report(
+            compared(runs, "exact", references, 1 if quick else rounds), part="end_to_end", beam=beam_size, batch=batch
+        )
     for beam in (4,) if quick else BEAMS:
         streams: dict[str, Callable[[], list[Translation]]] = {
             one: partial(in_batches, translator, sources, at_once or len(sources), **options)
             for one, (options, at_once) in strategies(beam, ROWS).items()
             if one in STREAM
         }
-        report(compared(streams, BASELINE, references, rounds), part="stream", beam=beam)
+        report(compared(streams, BASELINE, references, 1 if quick else rounds), part="stream", beam=beam)

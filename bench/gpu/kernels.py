@@ -66,5 +66,5 @@ def main(
         print(f"{kind:<10} {own['differ']} of {own['cases']} differ; log-sum-exp within {own['error']:.1e}")
     for one in made.get("compiled", []):
         print(", ".join(f"{name} {value}" for name, value in one.items()))
-    if any(own["differ"] for own in figures.values()):
+    if any(own["differ"] or own["error"] > gpu_cases.LOG_SUM for own in figures.values()):
         raise SharpbeamError("a kernel does not answer as the reference does")

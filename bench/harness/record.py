@@ -20,14 +20,12 @@ MAKES_FIGURES = ("src", "csrc", "models", "bench", ":!bench/results", "CMakeList
 
 
 def commit() -> dict[str, Any]:
-    """The commit at work, and whether tracked files (other than results) differ from it.
-
-    In a copy without history the variable BENCH_COMMIT names the commit that was copied.
-    """
-    if copied := os.environ.get("BENCH_COMMIT"):
-        return {"commit": copied, "dirty": False}
+    """The commit at work (BENCH_COMMIT in a copy without history), and whether tracked files but results differ."""
+    here = _git("rev-parse", "HEAD")
+    if here == "unknown":
+        return {"commit": os.environ.get("BENCH_COMMIT", here), "dirty": "BENCH_COMMIT" not in os.environ}
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
-    return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(changed)}
+    return {"commit": here, "dirty": bool(changed)}
 
 
 def cpu() -> str:

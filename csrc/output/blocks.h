@@ -40,7 +40,6 @@ class Blocks {
   int64_t size(int64_t block) const { return start_[block + 1] - start_[block]; }
   int64_t most() const { return most_; }  // rows of the largest block
   bool int8() const { return int8_; }
-  // Memory of the packed weights.
 
  private:
   std::vector<int32_t> start_;

@@ -58,7 +58,7 @@ class Draw:
         self.width, self.vocab = int(self.draw.integers(1, 70)), int(self.draw.integers(1, 300))
         if operations.device.type == "cuda" and self.draw.random() < 0.5:  # as models have it
             self.width, self.vocab = 16 * int(self.draw.integers(1, 33)), int(self.draw.integers(300, 6000))
-        self.k = int(self.draw.integers(1, 11))
+        self.k = int(self.draw.choice([1, 2, 3, 5, 8, 10, 16, 17, 24, 32, 33]))
         self.grain = float(self.draw.choice([1.0, 8.0]))  # 1: many ties
         self.hidden, self.weight = self.values(self.rows, self.width), self.values(self.vocab, self.width)
         self.bias = self.values(self.vocab)

@@ -172,7 +172,9 @@ class DeviceDecoding(Attending):
             empty = torch.zeros((len(facts), rows), dtype=torch.int32, device=facts.device)
             empty[-1] = 1  # the source of a row that only fills the step up has one position
             step = self._step.step
-            pools.graphs[rows] = RowGraph(lambda inputs: step(inputs, pools.rows, pools.sources, *most), empty)
+            with self._model.module.reaching:  # no other run may move the positions now
+                self._forget_graphs()
+                pools.graphs[rows] = RowGraph(lambda inputs: step(inputs, pools.rows, pools.sources, *most), empty)
         graph = pools.graphs[rows]
         graph.inputs[:, :count] = facts
         graph.inputs[:-1, count:], graph.inputs[-1:, count:] = 0, 1

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 MOST_K = 32  # best tokens that the kernels find: their registers hold no more
-CELLS = 1 << 26  # logits in memory at a time
+CELLS = 1 << 23  # logits in memory at a time, with keys of eight times their size
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def best_tokens(hidden: Tensor, weight: Tensor, bias: Tensor, k: int, *, tokens:
     """`kernels.best_tokens`."""
     best = Best.empty(len(hidden), k, hidden.device)
     best.logit[:], best.token[:] = float("-inf"), 0
-    token, chosen, added = torch.arange(len(weight), device=hidden.device), weight.float(), bias
-    if tokens is not None:
+    if tokens is None:
+        token, chosen, added = torch.arange(len(weight), device=hidden.device), weight.float(), bias
+    else:
         token = tokens.index[: int(tokens.count)].long()
         chosen, added = weight[token].float(), bias[token]
     size = max(1, CELLS // max(1, len(token)))

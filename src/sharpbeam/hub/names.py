@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from sharpbeam.errors import OptionError
 
-# After hf and ct2 there is OWNER/NAME[@REVISION], after the others SOURCE-TARGET[/KIND].
+# After hf and ct2 there is OWNER/NAME[@REVISION], after opus SOURCE-TARGET, after the others SOURCE-TARGET[/KIND].
 REGISTRIES = ("firefox", "bergamot", "opus", "hf", "ct2")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?", re.ASCII)  # with a branch, tag or commit
 _REGION = r"(?:[-_][A-Za-z0-9]{2,8})"  # or script

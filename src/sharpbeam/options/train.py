@@ -81,7 +81,7 @@ class TrainOptions(Schema):
         35, "of a language model: tokens of a column in a batch, which has batch_tokens / unroll columns", ge=1
     )
     optimizer: Literal["adam", "muon", "sgd"] = option(
-        "adam", "muon: for matrices of hidden vectors, a transformer learns in half the steps; sgd has no momentum"
+        "adam", "muon: for matrices of hidden vectors, where a student learned in half the steps; sgd has no momentum"
     )
     learning_rate: float = option(1e-3, "the peak", gt=0)
     warmup_steps: int = option(500, "steps in which the learning rate rises to its peak", ge=0)

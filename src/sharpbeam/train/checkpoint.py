@@ -18,7 +18,11 @@ from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_file
 from sharpbeam.train.recipe import differences
 
-MOMENTS = ("exp_avg", "exp_avg_sq", "step", "momentum_buffer")  # of Adam and of Muon, for each parameter
+KEPT: dict[type[torch.optim.Optimizer], list[str]] = {  # for each parameter
+    torch.optim.Adam: ["exp_avg", "exp_avg_sq", "step"],
+    torch.optim.Muon: ["momentum_buffer"],
+}
+MOMENTS = [key for keys in KEPT.values() for key in keys]
 
 
 @dataclass
@@ -104,10 +108,11 @@ def read_checkpoint(
             owner = {p: one for one in optimizers for group in one.param_groups for p in group["params"]}
             for name, parameter in model.named_parameters():
                 parameter.data.copy_(file.get_tensor(f"model.{name}"))
+                keys = [key for key in MOMENTS if f"{key}.{name}" in names]
+                if keys and keys != KEPT.get(type(owner[parameter])):
+                    raise ValueError(f"it has other moments of {name}")
                 owner[parameter].state[parameter] = {
-                    key: file.get_tensor(f"{key}.{name}").to(parameter.device)
-                    for key in MOMENTS
-                    if f"{key}.{name}" in names
+                    key: file.get_tensor(f"{key}.{name}").to(parameter.device) for key in keys
                 }
                 if name in average:
                     average[name].copy_(file.get_tensor(f"average.{name}"))

@@ -63,14 +63,16 @@ def make_optimizers(model: nn.Module, options: TrainOptions) -> list[torch.optim
     """The optimizers of the parameters of `model`, each parameter in one of them; their rates are set at each step.
 
     Muon (Jordan et al. 2024) is for matrices between hidden vectors, with steps as long as Adam's (Liu et al. 2025);
-    embeddings, output matrix and vectors are left to Adam, as its authors have it.
+    embeddings, output matrix and vectors are left to Adam, as its authors have it, and so are mixtures of experts. The
+    gates of a cell, and queries, keys and values, which lie one below the other, are one matrix to it.
     """
     if options.optimizer == "sgd":
         return [torch.optim.SGD(model.parameters(), lr=0.0)]
+    mixed = {p for part in model.modules() if getattr(part, "experts", 1) > 1 for p in part.parameters()}
     matrices, others = list[nn.Parameter](), list[nn.Parameter]()
     for name, parameter in model.named_parameters():
-        hidden = parameter.ndim == 2 and not any(word in name for word in ("embedding", "output", "position"))
-        (matrices if hidden and options.optimizer == "muon" else others).append(parameter)
+        apart = parameter in mixed or any(word in name for word in ("embedding", "output", "position"))
+        (matrices if parameter.ndim == 2 and not apart and options.optimizer == "muon" else others).append(parameter)
     result: list[torch.optim.Optimizer] = [
         torch.optim.Adam(others, lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)
     ]

@@ -37,7 +37,7 @@ from sharpbeam.train.vocabularies import language_tags, translation_vocabularies
 from sharpbeam.types import Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
-BRANCH = 0.2  # of a post-norm sublayer's answer at the start, about DeepNet's beta^2 / alpha (Wang et al. 2022)
+BRANCH = 0.2  # of post-norm attention and feed-forward at the start, about DeepNet's beta^2 / alpha (Wang et al. 2022)
 
 
 def read_pairs(
@@ -183,7 +183,7 @@ class TranslationTask(TrainingTask):
         module: TranslationModule = self.architecture.module(self.config, self.options.dropout)
         if getattr(self.config, "norm", "pre") == "post":  # with full branches it learns late to look at the source
             for name, parameter in module.named_parameters():
-                if name.endswith(("out.weight", "down.weight")):
+                if name.endswith((".out.weight", ".down.weight")):
                     parameter.data *= BRANCH
         if self.options.exportable:
             rows = slice(self.config.bos_id, self.config.bos_id + 1)

@@ -66,6 +66,15 @@ def test_a_post_norm_student_begins_with_small_branches(recipe, toy):
         assert 0.8 * share * bound < largest <= share * bound
 
 
+def test_muon_leaves_mixtures_of_experts_to_adam(recipe, toy):
+    made = dataclasses.replace(recipe, model=EXPERTS, train=dataclasses.replace(recipe.train, optimizer="muon"))
+    trainer = Trainer(made, toy, toy / "run")
+    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    adam = {names[parameter] for parameter in trainer.optimizers[0].param_groups[0]["params"]}
+    assert {"encoder.1.ffn.router.weight", "encoder.1.ffn.up.weight", "encoder.1.ffn.down.weight"} <= adam
+    assert "encoder.0.ffn.up.weight" not in adam
+
+
 def test_muon_has_the_matrices_of_hidden_vectors_and_adam_all_else(recipe, toy):
     made = dataclasses.replace(recipe, model=SSRU, train=dataclasses.replace(recipe.train, optimizer="muon"))
     trainer = Trainer(made, toy, toy / "run")

@@ -180,7 +180,7 @@ class Blocks:
 
     @classmethod
     def fitting(cls, rows: int, tokens: int, size: int) -> Blocks:
-        """Blocks for `rows` rows (of one group) and `tokens` tokens, of numbers of `size` bytes."""
+        """Blocks for `rows` rows and `tokens` tokens, of numbers of `size` bytes."""
         block = 16 if rows <= 16 else 32 if rows <= 32 else 64
         tiles = -(-tokens // 128)
         blocks = -(-rows // block)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import cast
 
 import torch
@@ -248,7 +249,7 @@ class TransformerModule(TranslationModule):
         self.decoder = nn.ModuleList(Layer(config, "decoder", i, self.dropout) for i in range(config.decoder_layers))
         self.encoder_norm = norm_layer(config) if config.encoder_final_norm else nn.Identity()
         self.decoder_norm = norm_layer(config) if config.decoder_final_norm else nn.Identity()
-        self.sinusoids = torch.empty(0, dim)  # longer when a longer text comes
+        self.sinusoids, self.reaching = torch.empty(0, dim), Lock()  # another when a longer text comes
 
     def encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """Source ids [B, S], mask [B, S] bool (None = no padding) -> each layer's keys and values [L, B, S, 2 A]."""
@@ -281,9 +282,10 @@ class TransformerModule(TranslationModule):
         c = self.config
         if c.positions == "learned" and positions > c.max_positions:
             raise ValueError(f"{positions} positions are more than the model's {c.max_positions}; give shorter texts.")
-        if c.positions.startswith("sinusoidal") and positions > len(self.sinusoids):
-            table = sinusoid(c.positions, c.position_offset, max(64, 2 * positions), c.hidden_dim)
-            self.sinusoids = torch.from_numpy(table).to(self.target_embedding)
+        with self.reaching:  # or one of two runs would put a shorter table in the place of a longer one
+            if c.positions.startswith("sinusoidal") and positions > len(self.sinusoids):
+                table = sinusoid(c.positions, c.position_offset, max(64, 2 * positions), c.hidden_dim)
+                self.sinusoids = torch.from_numpy(table).to(self.target_embedding)
 
     def embed_at(self, side: str, token: Tensor, position: Tensor) -> Tensor:
         """Ids [B, S] at positions [S], or [R] at [R], which are in `reach` -> [..., D]."""
