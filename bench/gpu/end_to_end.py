@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -20,7 +19,7 @@ from bench.harness import record
 from bench.harness.interleave import interleave
 from bench.harness.testset import DATA, test_pairs
 from bench.harness.with_screen import layer_options
-from bench.papers.stream.stream import BASELINE, strategies
+from bench.papers.stream.stream import BASELINE, WHOLE, Contender, strategies
 from sharpbeam import Translation, Translator
 from sharpbeam.errors import ModelError
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -28,20 +27,9 @@ from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.report.quality import quality
 
 SETTINGS = ((1, 1), (2, 20))  # beam size, sentences in a batch
-TOGETHER = 1 << 30  # batch_tokens: whatever is given at once is one batch
+RAW = {"raw": True}  # a line is one sentence
 STREAM = ("FIXED", "VAR-BATCH", "VAR-STREAM", "VAR-STR-FIFO", "STREAM")
 ROWS, BEAMS = 500, (5, 50)  # hypotheses in memory, beam sizes
-
-
-def in_batches(translator: Translator, texts: list[str], size: int, **options: Any) -> list[Translation]:
-    """The translations of `texts`, so many at a time, those of similar length together."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    by_place: dict[int, Translation] = {}
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        batch = translator.translate([texts[i] for i in places], raw=True, **{"batch_tokens": TOGETHER} | options)
-        by_place |= dict(zip(places, batch, strict=True))
-    return [by_place[i] for i in range(len(texts))]
 
 
 def compared(
@@ -95,6 +83,7 @@ def main(
     number_type: Any = compute_type
     translator = Translator(model, device=name, compute_type=number_type)
     sources, references = test_pairs(data, 6 if quick else sentences, set_)
+    rounds = 1 if quick else rounds
     shared = {"device": called, "model": translator.loaded.folder.name, "kind": kind_of(translator)}
 
     def report(figures: dict[str, Any], **options: Any) -> None:
@@ -109,16 +98,14 @@ def main(
 
     for beam_size, batch in SETTINGS:
         runs: dict[str, Callable[[], list[Translation]]] = {
-            layer: partial(in_batches, translator, sources, batch, beam_size=beam_size, **layer_options(layer))
+            layer: Contender(translator, sources, RAW | WHOLE | {"beam_size": beam_size, **layer_options(layer)}, batch)
             for layer in layers(translator)
         }
-        report(
-            compared(runs, "exact", references, 1 if quick else rounds), part="end_to_end", beam=beam_size, batch=batch
-        )
+        report(compared(runs, "exact", references, rounds), part="end_to_end", beam=beam_size, batch=batch)
     for beam in (4,) if quick else BEAMS:
         streams: dict[str, Callable[[], list[Translation]]] = {
-            one: partial(in_batches, translator, sources, at_once or len(sources), **options)
+            one: Contender(translator, sources, RAW | options, at_once)
             for one, (options, at_once) in strategies(beam, ROWS).items()
             if one in STREAM
         }
-        report(compared(streams, BASELINE, references, 1 if quick else rounds), part="stream", beam=beam)
+        report(compared(streams, BASELINE, references, rounds), part="stream", beam=beam)

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 from bench.gpu import end_to_end, output_layers
+from bench.papers.stream.stream import Contender
 from sharpbeam import Translator
 from sharpbeam.errors import SharpbeamError
 
@@ -40,6 +41,6 @@ def test_whole_translations_are_compared_in_small(make_transformer: Callable[...
     translator, texts = Translator(make_transformer(), device="torch-cpu"), sentences[:4]
     assert end_to_end.layers(translator) == ["exact"] and end_to_end.kind_of(translator) == "dense"
     options = {"beam_size": 2, "max_length": 12}
-    runs = {f"{n} at once": lambda n=n: end_to_end.in_batches(translator, texts, n, **options) for n in (1, 3)}
+    runs = {f"{n} at once": Contender(translator, texts, options, n) for n in (1, 3)}
     contenders = end_to_end.compared(runs, "1 at once", texts, 1)["contenders"]
     assert all(one["same"] == 1.0 and one["tokens_s"] > 0 for one in contenders.values())

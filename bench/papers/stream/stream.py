@@ -56,6 +56,9 @@ class DisagreementError(Exception):
     """A schedule changed an answer, so its time means nothing."""
 
 
+WHOLE = {"batch_tokens": 1 << 30}  # whatever is given at once is one batch
+
+
 class Contender:
     """One strategy on one set."""
 
@@ -83,14 +86,14 @@ class Contender:
 def strategies(beam_size: int, rows: int) -> dict[str, tuple[dict[str, Any], int]]:
     """Options of each strategy, and how many requests it has in a batch, 0 for streams."""
     fixed, variable = {"beam_size": beam_size}, {"beam_size": beam_size, **VARIABLE}
-    at_once, whole = max(1, rows // beam_size), {"batch_tokens": 1 << 30}
+    at_once = max(1, rows // beam_size)
     shortest = {"schedule": "stream-shortest", "max_rows": rows}
     longest = {"schedule": "stream-longest", "max_rows": rows, "max_step_rows": max(rows // 2, beam_size)}
     return {
-        "FIXED": (fixed | whole, at_once),
-        "FIXED-OURS": (fixed | whole | {"finishing": "stay"}, at_once),
+        "FIXED": (fixed | WHOLE, at_once),
+        "FIXED-OURS": (fixed | WHOLE | {"finishing": "stay"}, at_once),
         "FIXED-STREAM": (fixed | shortest | {"finishing": "stay"}, 0),
-        "VAR-BATCH": (variable | whole, at_once),
+        "VAR-BATCH": (variable | WHOLE, at_once),
         "VAR-STREAM": (variable | shortest, 0),
         "VAR-STR-FIFO": (variable | longest, 0),
         "STREAM": (variable | {"schedule": "stream", "max_rows": rows}, 0),

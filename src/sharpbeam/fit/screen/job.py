@@ -119,9 +119,7 @@ def fit_screen(
     for scope, sources in samples.items():
         if scope:
             report.note(f"{scope}:")
-        more = partial(_count, sources, options, report) if options.vectors > STORED else None  # beyond those stored
-        sample = Collection.of([source.sample for source in sources])
-        screens[scope] = find_screen(sample, output, loaded.model.eos_id, options, report, more)
+        screens[scope] = _find(sources, output, loaded.model.eos_id, options, report)
         files = [file for one, _ in groups[scope] for file in one.facts()]
         facts[scope] = facts_of(screens[scope], options) | {"text": files}
     fit = ScreenFit(folder, screens, home if work else None, options.fidelity, output.weight.size)
@@ -143,6 +141,14 @@ def _groups(
         collector = Collector(loaded, home / one.name, options.beam_size, options.top_k, one.direction)
         groups.setdefault(one.direction.languages.scope(unit), []).append((one, collector))
     return groups
+
+
+def _find(
+    sources: Sequence[Source], output: OutputMatrix, eos_id: int, options: ScreenOptions, report: Reporter
+) -> Fitted:
+    """The screen of a scope, with the vectors beyond those that are stored."""
+    more = partial(_count, sources, options, report) if options.vectors > STORED else None
+    return find_screen(Collection.of([source.sample for source in sources]), output, eos_id, options, report, more)
 
 
 def unit_of(directions: Sequence[Languages], per: str, multilingual: bool) -> Per:
