@@ -88,6 +88,7 @@ class TrainOptions(Schema):
     schedule: Literal["linear", "inverse_sqrt", "constant", "epochs"] = option(
         "linear", "of the learning rate after the warm-up; linear ends at 0"
     )
+    cooldown_steps: int = option(0, "the last of max_steps, in which the learning rate falls to 0", ge=0)
     hold_epochs: int = option(4, "of the schedule epochs: this many at the peak,", ge=0)
     epoch_decay: float = option(0.5, "then each epoch's rate is the last one's times this", gt=0, le=1)
     adam_beta2: float = option(0.98, "of Adam", ge=0, lt=1)

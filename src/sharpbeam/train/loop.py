@@ -46,12 +46,13 @@ VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.j
 
 
 def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
-    """Rate of step `step` (from 1) in epoch `epoch` (from 0): a linear warm-up to the peak, then the schedule."""
-    peak, warmup = options.learning_rate, options.warmup_steps
+    """Rate of step `step` (from 1) in epoch `epoch` (from 0): warm-up, the schedule, cool-down."""
+    peak, warmup, left = options.learning_rate, options.warmup_steps, max(options.max_steps - step, 0)
+    peak *= min(1.0, (left + 1) / max(options.cooldown_steps, 1))
     if step <= warmup:
         return peak * step / max(warmup, 1)
     if options.schedule == "linear":
-        return peak * max(options.max_steps - step, 0) / max(options.max_steps - warmup, 1)
+        return peak * left / max(options.max_steps - warmup, 1)
     if options.schedule == "inverse_sqrt":
         return peak * float((max(warmup, 1) / step) ** 0.5)
     if options.schedule == "epochs":
@@ -220,9 +221,11 @@ class Trainer:
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        """Exponential running average of the weights, with a shorter memory at the start."""
-        step = self.progress.step
-        decay = min(self.options.average_decay, (1 + step) / (10 + step)) if self.options.average_decay else 0.0
+        """Exponential running average of the weights, with a shorter memory at the start and in the cool-down."""
+        options, step = self.options, self.progress.step
+        decay = min(options.average_decay, (1 + step) / (10 + step))
+        if step > options.max_steps - options.cooldown_steps:
+            decay = min(decay, max(1 - 10 / options.cooldown_steps, 0.0))
         parameters = [p.detach() for p in self.model.parameters()]
         torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
 

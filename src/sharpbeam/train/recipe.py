@@ -21,7 +21,8 @@ else:
     import tomli as tomllib
 
 FILES = ("train", "valid", "train_target", "valid_target")  # of the table data; compared by content
-FREE = ("max_steps", "threads", "device", "log_every", "checkpoint_every", "validate_every", "patience")
+EVERY = ("log_every", "validate_every", "checkpoint_every")
+FREE = ("max_steps", "cooldown_steps", "patience", "threads", "device", *EVERY)
 
 
 def read_recipe(path: Path, data: Path | None = None) -> Recipe:

@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from safetensors import safe_open  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 from sharpbeam.errors import ModelError, SharpbeamError  # noqa: E402
 from sharpbeam.options.train import TrainOptions  # noqa: E402
@@ -34,13 +34,16 @@ Trainer(read_recipe(recipe), recipe.parent, Path(sys.argv[2])).run()
 
 
 def test_learning_rate_schedules():
-    def rates(schedule, steps):
-        options = TrainOptions(max_steps=110, warmup_steps=10, learning_rate=1.0, schedule=schedule)
+    def rates(schedule, steps, cooldown=0):
+        options = TrainOptions(
+            max_steps=110, warmup_steps=10, learning_rate=1.0, schedule=schedule, cooldown_steps=cooldown
+        )
         return [learning_rate(options, step) for step in steps]
 
     assert rates("linear", [1, 5, 10, 60, 110, 111]) == pytest.approx([0.1, 0.5, 1, 0.5, 0, 0])
     assert rates("inverse_sqrt", [5, 10, 40]) == pytest.approx([0.5, 1, 0.5])
     assert rates("constant", [1, 10, 110]) == pytest.approx([0.1, 1, 1])
+    assert rates("constant", [10, 90, 91, 101, 110], 20) == pytest.approx([1, 1, 1, 0.5, 0.05])
     assert learning_rate(TrainOptions(max_steps=10, warmup_steps=0, schedule="constant"), 1) == 1e-3
 
 
@@ -54,6 +57,16 @@ def test_a_run_learns_and_leaves_metrics_and_a_model(recipe, train, toy):
     config = read_config(toy / "out/best")
     assert read_tensors(toy / "out/best", config)["target_embedding"].shape == (24, 16)
     assert "validation BLEU" in (toy / "out/best/README.md").read_text()
+
+
+def test_a_cool_down_ends_with_the_weights_of_its_last_steps(recipe, train, toy):
+    train(recipe, "out", max_steps=6, average_decay=0.999)
+    train(recipe, "out", max_steps=12, cooldown_steps=5, average_decay=0.999)
+    tensors = load_file(toy / "out/checkpoint.safetensors")
+    names = [name.removeprefix("model.") for name in tensors if name.startswith("model.")]
+    assert names
+    for name in names:
+        assert torch.equal(tensors[f"model.{name}"], tensors[f"average.{name}"])
 
 
 def test_a_finished_run_does_nothing_more(recipe, train, toy, losses):
