@@ -64,8 +64,14 @@ class Distillation:
         check_readable([*self.texts, *self._left_out])
         plan = read_recipe(recipe)
         require(not plan.data.languages, "data.languages", plan.data.languages, "empty in the recipe of a student")
-        load_metrics()  # before hours of work
+        load_metrics()  # before hours of work, as the next lines
+        for _ in column_pairs(self.test, 0, 1) if self.test else ():
+            pass
         teacher = Translator(self.teacher, machine=self.machine)
+        if teacher_vocabulary:
+            needed = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
+            ids = teacher.loaded.source.special_ids
+            require(ids == needed, "the teacher's vocabulary", ids, f"one with {needed}")
         codes: Any = asdict(self.languages) if teacher.loaded.language_tags.tokens else {}
         teacher.loaded.direction(LanguageOptions(**codes))  # raises OptionError
         self._begin(teacher)
@@ -98,17 +104,18 @@ class Distillation:
 
     def _draw(self, path: Path) -> None:
         """Write each sentence of the texts once, in random order."""
-        left = {sentence for path in self._left_out for sentence in _first_columns(path)}
-        chosen = dict[str, None]()
-        for line in (line for path in self.texts for line in _first_columns(path)):
-            for start, end in split_sentences(line, self.languages.source_language):
-                sentence = line[start:end]
-                if len(sentence.split()) in WORDS and len(sentence) <= LETTERS and sentence not in left:
-                    chosen[sentence] = None
-        drawn = list(chosen)
+        left = {sentence for path in self._left_out for sentence in self._sentences(path)}
+        chosen = dict.fromkeys(one for path in self.texts for one in self._sentences(path))
+        drawn = [one for one in chosen if len(one.split()) in WORDS and len(one) <= LETTERS and one not in left]
         _require_enough(drawn, f"sentences of {WORDS[0]} to {WORDS[-1]} words are in the text")
         random.Random(SEED).shuffle(drawn)
         write_text(path, "".join(f"{one}\n" for one in drawn))
+
+    def _sentences(self, path: Path) -> Iterator[str]:
+        """Those of the first column of each line."""
+        for line in (line.split("\t")[0].strip() for line in read_lines(path)):
+            for start, end in split_sentences(line, self.languages.source_language):
+                yield line[start:end]
 
     def _keep_pairs(self, answers: Path) -> None:
         """Write the pairs without a flag and of sound lengths, except the 1% of the lowest scores of a token."""
@@ -135,8 +142,6 @@ class Distillation:
         train, valid = ((str((self.folder / f"{name}.tsv").absolute()),) for name in ("train", "valid"))
         if teacher is not None:
             source, target = teacher.loaded.source, teacher.loaded.target
-            ids = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
-            require(source.special_ids == ids, "the teacher's vocabulary", source.special_ids, f"one with {ids}")
             run.mkdir(exist_ok=True)
             copy_vocabularies(teacher.loaded.folder, run)
             vocabulary = replace(vocabulary, size=len(source), shared=source is target, target_size=0)
@@ -161,10 +166,6 @@ class Distillation:
             size, milliseconds = one["bytes"] / 2**20, one["milliseconds_per_sentence"]
             lines.append(f"{name:<20} {one['bleu']:>6.1f} {one['chrf']:>6.1f} {milliseconds:>12.2f} {size:>7.1f}")
         return lines
-
-
-def _first_columns(path: Path) -> Iterator[str]:
-    return (line.split("\t")[0].strip() for line in read_lines(path))
 
 
 def _require_enough(items: Sequence[str], what: str) -> None:

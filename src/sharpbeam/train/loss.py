@@ -1,4 +1,4 @@
-"""The training loss, fused with the output layer so that the logits are never kept for the backward pass."""
+"""The training loss, fused with the output layer: of the size of the logits only their slope is kept."""
 
 from __future__ import annotations
 

@@ -31,17 +31,16 @@ def fastest_threads(task: TrainingTask, model: torch.nn.Module) -> int:
     counts = sorted({1, usable_cores()})
     if len(counts) == 1:
         return 1
-    random_state = torch.get_rng_state()
     carried = {name: value.clone() for name, value in task.carried().items()}
     batch = next(iter(task.epoch(0, 0)))
     model.train()
     seconds = {}
-    for count in counts:
-        torch.set_num_threads(count)
-        seconds[count] = min(_step(task, model, batch) for _ in range(TRIALS))
+    with torch.random.fork_rng():
+        for count in counts:
+            torch.set_num_threads(count)
+            seconds[count] = min(_step(task, model, batch) for _ in range(TRIALS))
     model.zero_grad(set_to_none=True)
     task.carry(carried)
-    torch.set_rng_state(random_state)
     return min(counts, key=lambda count: seconds[count])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import sacrebleu
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.convert.firefox import check_facts
@@ -31,7 +32,7 @@ from sharpbeam.text.lines import Pair, column_pairs, file_pairs
 from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
-from sharpbeam.train.loss import output_loss, training_loss, word_frequency
+from sharpbeam.train.loss import CHUNK, training_loss, word_frequency
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.vocabularies import language_tags, translation_vocabularies
 from sharpbeam.types import Request
@@ -245,7 +246,8 @@ class TranslationTask(TrainingTask):
         nats, tokens = 0.0, 0
         for start in range(0, len(order), BATCH):
             hidden, label = self._hidden(model, self.valid_data.batch(order[start : start + BATCH]))
-            nats += float(output_loss(hidden, *model.output(), label)[1])
+            for some, right in zip(torch.split(hidden, CHUNK), torch.split(label, CHUNK), strict=True):
+                nats += float(cross_entropy(linear(some, *model.output()), right, reduction="sum"))
             tokens += len(label)
         return nats / tokens
 

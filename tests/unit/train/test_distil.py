@@ -51,7 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(distil, "LEAST", 80)
     lines = demo_sentences()
     (tmp_path / "text").write_text("".join(f"{line}\tnot this\n" for line in [*lines, *lines, "zu kurz"[3:]]))
-    (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines[:4]))
+    (tmp_path / "out").write_text(" ".join(lines[:4]))  # as a paragraph
     (tmp_path / "recipe.toml").write_text(RECIPE)
     return tmp_path
 
@@ -150,6 +150,8 @@ def test_bad_input_is_refused_before_any_work(place, make_transformer):
         several.run(place / "recipe.toml")
     with pytest.raises(OptionError, match=r"names no target|target_language"):
         dataclasses.replace(several, languages=LanguageOptions()).run(place / "recipe.toml")
+    (place / "lines").write_text("Nur eine Spalte.\n")
+    refused(InputError, "lines, line 1: columns 0 to 1 are needed", test=place / "lines")
     text.unlink()
     refused(InputError, "cannot read .*text")
     text.write_text("Ein kurzer Text.\n")

@@ -18,7 +18,7 @@ def distil(
     teacher: str = argument("The model to learn from: a folder, or a name such as firefox:en-pt."),
     *,
     text: list[Path] = option(MISSING, "Text in the source language; of tab-separated lines the first column."),
-    student: Path = option(MISSING, "A recipe (TOML) of the student; its table data is not used.", metavar="RECIPE"),
+    student: Path = option(MISSING, "A recipe (TOML); of its table data only max_length counts.", metavar="RECIPE"),
     output: Path = option(MISSING, "Folder of all stages; further students share it.", short="-o", metavar="FOLDER"),
     leave_out: list[Path] = option((), "Text whose lines are not learned from. May be repeated."),
     test: Path | None = option(None, "Sources, tab, references, to measure on. Default: held-out answers of TEACHER."),
