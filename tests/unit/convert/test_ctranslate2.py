@@ -212,6 +212,14 @@ def test_what_we_lack_is_refused_by_name(float32, tmp_path):
         read_model(str(folder))
 
 
+def test_mbart_is_refused_as_its_folder_does_not_say_how_text_is_split(float32, tmp_path):
+    folder = shutil.copytree(float32, tmp_path / "mbart")
+    path = folder / "shared_vocabulary.json"
+    path.write_text(json.dumps([*json.loads(path.read_text())[:-1], "en_XX"]))
+    with pytest.raises(ModelError, match="mBART in CTranslate2's format does not say"):
+        read_model(str(folder))
+
+
 def test_a_model_of_an_older_version_is_refused(float32, tmp_path):
     folder = shutil.copytree(float32, tmp_path / "old")
     raw = (folder / "model.bin").read_bytes()

@@ -138,7 +138,9 @@ def _with_tokens(
 
 
 def _tags(lists: TokenLists, shared: bool, from_eos: bool) -> Tags:
-    """The tags of languages; M2M100, NLLB and mBART-50, whose decoders start `from_eos`, have them on both sides."""
+    """The tags of languages; M2M100 and NLLB, whose decoders start `from_eos`, have them on both sides."""
+    if "en_XX" in lists.target:
+        raise ModelError("mBART in CTranslate2's format does not say how text is split; convert Hugging Face's model.")
     codes = {match[1] or match[2]: i for i, word in enumerate(lists.target) if (match := _LANGUAGE.fullmatch(word))}
     if shared and len(codes) > 1 and from_eos:
         facts = {"languages": codes, "source_tag": "source", "target_tag": True}
