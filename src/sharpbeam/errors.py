@@ -40,6 +40,17 @@ def failing(failure: type[SharpbeamError], action: str) -> Iterator[None]:
         raise failure(f"cannot {action}: {error.strerror or error}.") from error
 
 
+@contextmanager
+def computing(failure: type[SharpbeamError], action: str) -> Iterator[None]:
+    """Raise `failure` for numbers that an `action` in this block cannot take: a ValueError or ArithmeticError."""
+    try:
+        yield
+    except SharpbeamError:
+        raise
+    except (ValueError, ArithmeticError) as error:
+        raise failure(f"cannot {action}: {error}; scale weights to values of about 1.") from error
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
     import difflib  # slow to import, and for errors alone

@@ -14,7 +14,7 @@ from typing import Any
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
-from sharpbeam.errors import ModelError, OptionError, SharpbeamError, nearest
+from sharpbeam.errors import ModelError, OptionError, computing, nearest
 from sharpbeam.gpu.device import find_device
 from sharpbeam.hub.cache import folder_of
 from sharpbeam.hub.names import HUB_NAME, PAIR, REGISTRIES, name_of
@@ -150,7 +150,7 @@ class LoadedModel:
             )
         with self._lock:
             if options not in self._layers:
-                try:
+                with computing(ModelError, f"make the output layer {name!r} of {self.folder}"):
                     if self.machine.device == "cpu":
                         self._layers[options] = entry.build(self._layer_inputs(options))
                     else:
@@ -158,10 +158,6 @@ class LoadedModel:
 
                         exact: Any = self.exact
                         self._layers[options] = build_layer(name, partial(self._layer_inputs, options), exact)
-                except SharpbeamError:
-                    raise
-                except (ValueError, ArithmeticError) as error:  # by the core, for weights or artifacts
-                    raise ModelError(f"{self.folder}: output layer {name!r} cannot be made: {error}.") from error
             return self._layers[options]
 
     def _layer_inputs(self, options: OutputLayerOptions) -> LayerInputs:

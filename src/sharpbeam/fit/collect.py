@@ -2,8 +2,7 @@
 
 A translation model decodes the text by beam search; a language model reads it. The text is taken in parts of `LINES`
 different lines. Each part becomes one file, written and renamed, so a run that was killed resumes with the first
-part that is missing, and ends with the same bytes. The files are memory-mapped: a fit may use more vectors than fit
-into memory.
+part that is missing, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +45,7 @@ LONGEST = 256  # source tokens; what is beyond is cut off
 FORMAT = 2  # of the parts
 IDENTITY = "collection.json"
 ROUNDING = 1e-3  # of a log probability that a search compares
+T = TypeVar("T")
 Records = NDArray[Any]  # of the dtype of `record_type`
 
 
@@ -273,13 +273,18 @@ class Collector:
             )
 
 
-def distinct_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that are not empty, each once."""
-    earlier: set[str] = set()
+def distinct(lines: Iterable[T]) -> Iterator[T]:
+    """Lines, or pairs of them, each once."""
+    earlier = set[T]()
     for line in lines:
-        if line.strip() and line not in earlier:
+        if line not in earlier:
             earlier.add(line)
             yield line
+
+
+def distinct_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that are not empty, each once."""
+    return distinct(line for line in lines if line.strip())
 
 
 def collect_rows(

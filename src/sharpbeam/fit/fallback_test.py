@@ -8,9 +8,9 @@ fidelity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +62,10 @@ class FallbackRows:
 
     @staticmethod
     def joined(parts: Sequence[FallbackRows]) -> FallbackRows:
-        """The rows of all parts, their sentences numbered one after the other."""
+        """The rows of all parts, numbered so that a sentence of several parts is held out in all of them or in none."""
         parts = [part for part in parts if len(part.sentence)] or parts[:1]
         columns = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
-        ends = np.cumsum([0, *(part.sentence[-1] + 1 for part in parts[:-1])])
+        ends = np.cumsum([0, *(-(-(part.sentence[-1] + 1) // HELD_OUT) * HELD_OUT for part in parts[:-1])])
         columns["sentence"] += np.repeat(ends, [len(part.sentence) for part in parts]).astype(np.int32)
         return FallbackRows(**columns)
 
@@ -120,12 +120,14 @@ def fit_fallback_test(
     `text` names source sentences as in `fit_preview`. Takes a minute or two.
 
     Raises OptionError for options that do not fit, ModelError for a model that cannot be read or has no shortlist,
-    InputError for text that cannot be read and if the fidelity is not reached (nothing is written then), OutputError
+    InputError for text that cannot be read and if the fidelity is not reached (no test is written then), OutputError
     for a folder that cannot be written to.
     """
     require(0 < fidelity < 1, "fidelity", fidelity, "between 0 and 1")
     require(vectors >= 3000, "vectors", vectors, "3000 or more")
     require(bool(text), "text", text, "given: the fallback test is fitted to real text")
+    with needs_extra("fitting a fallback test", "train"):
+        import torch  # noqa: F401 (before vectors are collected)
     folder, report = find_model(str(model)), Reporter(progress)
     loaded = load_model(folder, machine, "translation")
     shortlist: Shortlist = loaded.artifacts.read("shortlist")
@@ -145,7 +147,7 @@ def fit_fallback_test(
     if measure.bound < fidelity:
         raise InputError(
             f"fidelity is {fidelity}; on {measure.rows} rows of held-out text it is at least {measure.bound:.5f}. "
-            "Nothing was written; give more --text, or a lower --fidelity."
+            "No fallback test was written; give more --text, or a lower --fidelity."
         )
     test = replace(test, fidelity=measure.bound)
     loaded.artifacts.save("shortlist_test", test, {"measured": asdict(measure), "vectors": len(held_out)})
@@ -155,7 +157,7 @@ def fit_fallback_test(
 def _collected(
     loaded: LoadedModel,
     shortlist: Shortlist,
-    lines: Sequence[str],
+    lines: Iterable[str],
     beam_size: int,
     direction: Direction,
     count: int,
@@ -163,8 +165,8 @@ def _collected(
 ) -> FallbackRows:
     """At most `count` rows of a search over source sentences `lines`, with all logits in and outside of their sets."""
     collector, records = collect_rows(loaded, lines, count, beam_size, TOP_K, direction)
-    requests = collector.requests(list(distinct_lines(lines)))
     sentence: Ids = np.ascontiguousarray(records["sentence"])
+    requests = collector.requests(list(islice(distinct_lines(lines), int(sentence[-1]) + 1)))
     hidden, (weight, bias) = np.ascontiguousarray(records["hidden"]), loaded.model.output()
     floor = records["floor"] if beam_size > 1 else np.full(len(hidden), -np.inf, np.float32)
     best, inside, outside, most = (np.empty(len(hidden), np.float32) for _ in range(4))
@@ -185,8 +187,8 @@ def _collected(
 
 def fit_network(rows: FallbackRows, seed: int = 0) -> ShortlistTest:
     """The network of largest likelihood, by Adam; its threshold is still to be set. Raises SharpbeamError."""
-    with needs_extra("fitting a fallback test", "train"):
-        import torch
+    import torch
+
     draw = np.random.default_rng(seed)
     mean, spread = rows.hidden.mean(axis=0), rows.hidden.std(axis=0) + np.float32(1e-6)
     x, direct = (rows.hidden - mean) / spread, rows.direct

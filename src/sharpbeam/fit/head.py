@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save_file
 
 from sharpbeam.api.head import HEAD, float_rows, output_arrays
-from sharpbeam.errors import InputError, OutputError, SharpbeamError
+from sharpbeam.errors import InputError, OutputError, computing
 from sharpbeam.fit.collect import Collection, OutputMatrix, Records, record_type
 from sharpbeam.fit.preview import find_preview
 from sharpbeam.fit.progress import Listener, Reporter
@@ -46,10 +46,12 @@ def fit_head(
     for a fidelity of 0.999. All are converted to float32. `text` [N] says which text each vector is from, by number:
     vectors of one text are alike, so a whole text is either fitted on or measured on, and the bound of the fidelity
     counts texts, not vectors. Without it runs of 64 neighbors count as a text. `progress` is called with reports.
-    The fields of ScreenOptions may be given by name (`fidelity=0.99`) and change `options`.
+    The fields of ScreenOptions may be given by name (`fidelity=0.99`) and change `options`; `beam_size` and `vectors`
+    are not used.
 
-    Raises InputError for arrays that do not fit, OptionError for options that do not and for a method that this
-    installation lacks, OutputError for a folder that cannot be written.
+    Raises InputError for arrays that do not fit and where no screen reaches the fidelity (nothing is written then),
+    OptionError for options that do not and for a method that this installation lacks, OutputError for a folder that
+    cannot be written.
     """
     output = OutputMatrix(*output_arrays(weight, bias))
     vectors = float_rows("hidden", hidden, output.weight.shape[1])
@@ -66,13 +68,12 @@ def fit_head(
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    try:
+    with computing(InputError, "fit weight and hidden"):
         fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
         preview = find_preview(output.weight, output.bias, vectors[sample])
-    except SharpbeamError:
-        raise
-    except (ValueError, ArithmeticError) as error:  # of linear algebra, where squares overflow
-        raise InputError(f"weight and hidden cannot be fitted ({error}); scale them to values of about 1.") from error
+    if options.fidelity and not fitted.reached:
+        bound = fitted.setting.measure.bound
+        raise InputError(f"fidelity is {options.fidelity}; it is at least {bound:.5f} here: give more of `hidden`.")
     with replacing_files(home, HEAD) as staging:
         save_file({"weight": output.weight, "bias": output.bias}, staging / HEAD)
     artifacts = FolderArtifacts(home, output.weight, output.bias)

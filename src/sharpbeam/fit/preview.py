@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_model, load_model
-from sharpbeam.errors import OptionError
+from sharpbeam.errors import ModelError, OptionError, computing
 from sharpbeam.fit.collect import collect_rows
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.texts import Texts, texts_or_sample
@@ -104,17 +104,19 @@ def fit_preview(
     loaded = load_model(folder, machine, task)
     weight, bias = loaded.model.output()
     # Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
-    scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
+    with computing(ModelError, f"fit the preview of {folder}"):
+        scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
     texts, parts, beams = texts_or_sample(loaded, text), [], list[Floats]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         with report.stage("collecting", count, "vectors") as advance:
-            more = lines if text else crossed(lines, min(len(lines) - 1, -(-CROSSED * count // VECTORS)))
+            more = lines if text else crossed(list(lines), -(-CROSSED * count // VECTORS))
             parts.append(collect_rows(scanned, more, count, 1, 1, direction, advance)[1]["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     report.note(f"fitting to {len(samples)} hidden vectors")
-    preview = find_preview(weight, bias, samples)
+    with computing(ModelError, f"fit the preview of {folder}"):
+        preview = find_preview(weight, bias, samples)
     gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts))
     loaded.artifacts.save("preview", preview, {"gains": gains, "vectors": len(samples), "sample": not text})
     return PreviewFit(folder, preview, len(samples), not text, gains)

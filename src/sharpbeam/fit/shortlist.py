@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.errors import InputError, OptionError, OutputError
+from sharpbeam.fit.collect import distinct
 from sharpbeam.fit.fallback_test import FallbackTestFit, fit_fallback_test
 from sharpbeam.fit.progress import Listener, Reporter
-from sharpbeam.fit.texts import Texts
+from sharpbeam.fit.texts import Texts, directed_texts
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ShortlistOptions
 from sharpbeam.options.keywords import ShortlistKeywords, Unpack
 from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.shortlist import Shortlist
 from sharpbeam.storage.artifacts import present_artifacts
-from sharpbeam.text.lines import Pair, check_readable, column_pairs
+from sharpbeam.text.lines import Pair, check_readable, column_pairs, is_standard_input
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Ids, Scores
 
@@ -103,11 +104,13 @@ def fit_shortlist(
         require(column >= 0, name, column, "0 or more")
     if pairs is not None:
         path = Path(pairs)
+        require(not is_standard_input(path), "pairs", pairs, "the name of a file")
         check_readable([path])
         folder = find_model(str(model))
         if "shortlist" in present_artifacts(folder) and not overwrite:
             raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
         loaded = load_model(folder, machine)
+        directed_texts(text, loaded.language_tags)  # raises before the work
         shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
         file = {"name": path.name, "bytes": path.stat().st_size}
         facts = {"from": "pairs", "file": file, "options": asdict(options)} | figures
@@ -121,8 +124,8 @@ def _align(
     path: Path, columns: tuple[int, int], loaded: LoadedModel, options: ShortlistOptions, report: Reporter
 ) -> tuple[Shortlist, dict[str, Any]]:
     """A shortlist from the sentence pairs of a file, and the facts of how it was made."""
-    pairs = dict.fromkeys(column_pairs(path, *columns))
     with report.stage("reading", None, "pairs") as advance:
+        pairs = distinct(column_pairs(path, *columns))
         fit, held_out = read_pairs(pairs, path, loaded.source, loaded.target, options.max_pairs, advance)
     with report.stage("aligning", options.rounds, "rounds") as advance:
         shortlist = fit_pairs(fit, loaded.source, loaded.target, options, advance)

@@ -68,11 +68,11 @@ def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedTex
     return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
 
 
-def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, list[str]]]:
-    """The lines of the texts by direction; without any, the sample sentences in the model's own."""
+def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, Iterable[str]]]:
+    """The lines of the texts by direction, read anew each time; without any, sample sentences in the model's own."""
     if not text:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
-    return [(one.direction, list(TextInput(one.files))) for one in directed_texts(text, loaded.language_tags)]
+    return [(one.direction, TextInput(one.files)) for one in directed_texts(text, loaded.language_tags)]
 
 
 def sample_of(loaded: LoadedModel) -> list[str]:

@@ -32,9 +32,9 @@ def sample(language: str) -> list[str]:
 
 
 def crossed(sentences: Sequence[str], times: int) -> list[str]:
-    """The sentences, then `times` as many that begin as one of them and end as another: more of the same kind."""
+    """The sentences, then up to `times` as many that begin as one of them and end as another: more of the same kind."""
     cut = [(one, max(one.find(" ", len(one) // 2), len(one) // 2)) for one in sentences]  # not all scripts have spaces
-    pairs = (pair for k in range(1, times + 1) for pair in zip(cut, cut[k:] + cut[:k], strict=True))
+    pairs = (pair for k in range(1, min(times + 1, len(cut))) for pair in zip(cut, cut[k:] + cut[:k], strict=True))
     return [*sentences, *(a[:i] + b[j:] for (a, i), (b, j) in pairs)]
 
 

@@ -81,10 +81,16 @@ def test_texts_are_dealt_whole(output: tuple[Floats, Floats], tmp_path: Path) ->
     assert fitted.held_out.sentences == 3  # every tenth of thirty
 
 
+def test_a_fidelity_that_is_not_reached_writes_nothing(output: tuple[Floats, Floats], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"fidelity is 0\.9999; it is at least 0\.\d+ here"):
+        fit_head(tmp_path, *output, bunches(2000, 1), options=OPTIONS, fidelity=0.9999)
+    assert not any(tmp_path.iterdir())
+
+
 def test_values_that_overflow_a_fit_are_named(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     weight, hidden = (draw.normal(size=shape).astype(np.float32) * 1e9 for shape in ((WORDS, WIDTH), (3000, WIDTH)))
-    with pytest.raises(InputError, match=r"weight and hidden cannot be fitted .*; scale them to values of about 1"):
+    with pytest.raises(InputError, match=r"cannot fit weight and hidden: .*; scale weights to values of about 1"):
         fit_head(tmp_path, weight, None, hidden, options=OPTIONS)
 
 

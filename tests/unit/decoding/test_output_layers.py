@@ -138,7 +138,7 @@ def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):
     for beam_size in (1, 3):
         with pytest.raises(ModelError, match=r"NaN or \+inf; its weights are broken"):
             Translator(folder).translate(TEXTS, output_layer="exact", beam_size=beam_size)
-    with pytest.raises(ModelError, match=r"output layer 'scan' cannot be made: .* at most 1e12 in size"):
+    with pytest.raises(ModelError, match=r"cannot make the output layer 'scan' of .* at most 1e12 in size"):
         Translator(folder).translate(TEXTS, output_layer="scan")
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from sharpbeam import Translator
 from sharpbeam.errors import InputError, ModelError, OptionError
-from sharpbeam.fit.fallback_test import fit_fallback_test
+from sharpbeam.fit.fallback_test import HELD_OUT, FallbackRows, fit_fallback_test
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.fit.progress import FitProgress
 from sharpbeam.fit.shortlist import fit_shortlist
@@ -54,6 +54,15 @@ def test_a_fallback_test_to_a_fidelity(fitted: tuple[Path, Path], sentences: lis
     assert Translator(model).translate(some[:1], output_layer="shortlist", fidelity=0.7)
     again = fit_fallback_test(model, text, fidelity=0.7, vectors=3000)
     assert again.test.threshold == result.test.threshold and again.test.inner.tobytes() == result.test.inner.tobytes()
+
+
+def test_a_sentence_is_held_out_of_all_searches_or_of_none() -> None:
+    """Greedy search and a beam begin with the same text."""
+    for sentences in (4, 5, 6):
+        part = FallbackRows(*[np.repeat(np.arange(sentences, dtype=np.int32), 2)] * 7)
+        joined = FallbackRows.joined([part, part])
+        assert (joined.hidden % HELD_OUT == joined.sentence % HELD_OUT).all()
+        assert len({*joined.sentence}) == 2 * sentences
 
 
 def test_bad_options_are_named(fitted: tuple[Path, Path], tiny_model: Path) -> None:
@@ -98,6 +107,6 @@ def test_a_fidelity_that_is_not_reached_writes_nothing(fitted: tuple[Path, Path]
     folder = Path(shutil.copytree(model, tmp_path / "model"))
     for path in folder.glob("shortlist_test.*"):
         path.unlink()
-    with pytest.raises(InputError, match="Nothing was written"):
+    with pytest.raises(InputError, match="No fallback test was written"):
         fit_fallback_test(folder, text, fidelity=0.99999, vectors=3000)
     assert not list(folder.glob("shortlist_test.*"))

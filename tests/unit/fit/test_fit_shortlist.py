@@ -54,6 +54,10 @@ def test_what_would_break_the_model_writes_nothing(model: Path, sentences: list[
     before = (model / "shortlist.safetensors").read_bytes()
     with pytest.raises(OutputError, match="give --overwrite"):
         fit_shortlist(model, pairs=repeated)
+    with pytest.raises(InputError, match=r"cannot read .*none"):
+        fit_shortlist(model, pairs=repeated, overwrite=True, text=tmp_path / "none", fidelity=0.9, translations=1)
+    with pytest.raises(OptionError, match="pairs is '-'; it must be the name of a file"):
+        fit_shortlist(model, pairs="-", overwrite=True)
     assert (model / "shortlist.safetensors").read_bytes() == before
 
 

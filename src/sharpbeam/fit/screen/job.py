@@ -26,8 +26,8 @@ from sharpbeam.options.schema import changed, require
 from sharpbeam.output_layers.artifact import OUTPUT
 from sharpbeam.output_layers.screen import Screens
 from sharpbeam.storage.atomic import check_folder
-from sharpbeam.storage.model_folder import read_config
-from sharpbeam.text.lines import TextInput
+from sharpbeam.storage.model_folder import WEIGHTS, read_config
+from sharpbeam.text.lines import TextInput, file_digest
 from sharpbeam.types import Languages, Per
 
 STORED = 400_000  # hidden vectors of a screen, at most: what is beyond is counted
@@ -177,6 +177,8 @@ def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, repo
     sources, share = list[Source](), -(-vectors // len(group))
     for text, collector in group:
         identity: dict[str, object] = {OUTPUT: collector.parts.artifacts.output}
+        identity |= {"weights_sha256": file_digest(collector.parts.folder / WEIGHTS)}
+        identity |= {"compute_type": collector.parts.machine.compute_type}
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}
         lines = TextInput(text.files)
