@@ -23,7 +23,7 @@ from sharpbeam.types import Hypothesis, Prefix, Request
 
 Prefixes = Sequence[str | None] | str | None
 NUMBERS = 2**31  # of requests: int32
-log = logging.getLogger("sharpbeam")
+log = logging.getLogger("sharpbeam.texts")  # which numbers texts
 
 
 @dataclass(slots=True)  # frozen objects take five times as long to make

@@ -63,11 +63,11 @@ def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[I
 
 @contextmanager
 def engine_warnings(first_line: Callable[[], int] | None) -> Iterator[None]:
-    """Add the line number of text 0 to log records of "sharpbeam" while a job runs; None drops the records.
+    """Add the line number of text 0 to log records that number texts, while a job runs; None drops these records.
 
-    The engine counts the texts of a chunk, users count lines. Other loggers are left alone.
+    The engine counts the texts of a chunk, users count lines.
     """
-    logger = logging.getLogger("sharpbeam")
+    logger = logging.getLogger("sharpbeam.texts")
 
     def count(record: logging.LogRecord) -> bool:
         if first_line is not None:

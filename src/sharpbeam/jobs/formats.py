@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, Literal
 
 from sharpbeam.contract.confidence import UNSURE, mean_confidence, word_confidences
+from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
-from sharpbeam.text.json import json_object
+from sharpbeam.text.json import HALF, json_object
 
 Format = Literal["text", "jsonl", "pharaoh"]
 Render = Callable[[int, Translation], str]
@@ -94,6 +95,7 @@ class Records:
             return ""
         if not isinstance(text, str):
             raise InputError(f"line {number}: the record has no text {self.field!r}; it has {', '.join(record)}.")
+        check_texts([text], f"line {number}: {self.field}")
         return text
 
     def render(self, number: int, line: str, translation: Translation) -> str:
@@ -102,7 +104,8 @@ class Records:
             return "\n"
         texts = [answer.text for answer in translation.hypotheses]
         record = self._record(number, line) | {self.into: texts if len(texts) > 1 else translation.text}
-        return json.dumps(record, ensure_ascii=False) + "\n"
+        result = json.dumps(record, ensure_ascii=False)
+        return (json.dumps(record) if HALF.search(result) else result) + "\n"
 
     @staticmethod
     def _record(number: int, line: str) -> dict[str, Any]:

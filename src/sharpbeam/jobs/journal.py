@@ -15,6 +15,7 @@ from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import build
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import WEIGHTS, read_facts
+from sharpbeam.storage.records import PRECISION, TUNED
 from sharpbeam.text.lines import file_digest
 from sharpbeam.version import program_version
 
@@ -80,13 +81,13 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
 
 
 def _fingerprint(folder: Path) -> str:
-    """SHA-256 over the names and bytes of the files that decide the model's answers.
+    """SHA-256 over the names and bytes of the files that decide the model's answers, but for what `tune` chose.
 
     Gigabytes of weights are not read for it if config.json has their digest, which is checked when they are loaded.
     """
-    digest, named = hashlib.sha256(), read_facts(folder).digest is not None
+    digest = hashlib.sha256()
+    others = {PRECISION, TUNED, WEIGHTS} if read_facts(folder).digest is not None else {PRECISION, TUNED}
     for path in sorted(folder.iterdir()):
-        hashed = path.suffix in (".json", ".safetensors", ".spm") and path.is_file()
-        if hashed and not (named and path.name == WEIGHTS):
+        if path.suffix in (".json", ".safetensors", ".spm") and path.name not in others and path.is_file():
             digest.update(path.name.encode(errors="surrogateescape") + b"\0" + bytes.fromhex(file_digest(path)))
     return digest.hexdigest()

@@ -54,13 +54,17 @@ class StandardOutput:
 
     def write(self, line: str, result: str) -> None:
         """Append the result of the next input line; a pipe or a terminal is flushed."""
-        sys.stdout.buffer.write(result.encode(errors="replace"))
+        binary = getattr(sys.stdout, "buffer", None)  # what stands for standard output may have none
+        if binary is None:
+            sys.stdout.write(result)
+        else:
+            binary.write(result.encode(errors="replace"))
         if self._interactive:
-            sys.stdout.buffer.flush()
+            sys.stdout.flush()
 
     def commit(self) -> None:
         """Make the output so far durable."""
-        sys.stdout.buffer.flush()
+        sys.stdout.flush()
 
     def finish(self) -> None:
         """Take note that this was all."""

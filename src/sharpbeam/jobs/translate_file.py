@@ -86,6 +86,8 @@ def translate_file(
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
         how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": (*keep,)}
+        plain = format == "text" and not flags
+        require(plain or not field, "field", field, "left out with another format than text, and with flags")
         render = renderer(format, chosen.search, flags)
         job = TranslationJob(model, chosen, how, render, Records(field, into) if field else None)
         form = {"format": format, "flags": flags, "field": field, "into": into}
@@ -200,8 +202,7 @@ class TranslationJob:
     def _warn(self, line: int, translation: Translation) -> None:
         """Name a line whose end was cut off."""
         if translation.truncated:
-            most = self.options.schedule.max_input_length
-            log.warning("line %d has more than %d tokens (max_input_length); its end was cut off.", line, most)
+            log.warning("line %d is longer than max_input_length or the model allow; its end was cut off.", line)
 
     def _count_work(self, stats: JobStats, before: Work) -> None:
         """Add the work of the searches since `before`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from sharpbeam.errors import ModelError, SharpbeamError
 from sharpbeam.text.lines import read_whole
 
+HALF = re.compile("[\ud800-\udfff]")  # of a pair of surrogates: JSON can name one, UTF-8 cannot hold it
 FACTS, WORDS = 1 << 20, 1 << 28  # bytes that a file of facts or a vocabulary may have
 
 
@@ -32,7 +34,7 @@ def json_object(content: str | bytes, name: str, failure: type[SharpbeamError]) 
 
 
 def check_words(path: Path, words: Iterable[str]) -> None:
-    """Raise ModelError for a word that is no text: JSON can name half of a pair of surrogates, UTF-8 cannot hold it."""
+    """Raise ModelError for a word that is no text."""
     try:
         "\n".join(words).encode()
     except UnicodeEncodeError as error:

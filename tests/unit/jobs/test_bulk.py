@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.errors import InputError
+from sharpbeam.errors import InputError, OptionError
 from sharpbeam.jobs import chunks
 from sharpbeam.jobs.batch import TranslateBatch
 from sharpbeam.jobs.translate_file import translate_file
@@ -100,10 +100,17 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
         ("{", "line 2 is not JSON"),
         ("[]", "not a JSON object but list"),
         ('{"x": 1}', "no text 't'"),
+        (r'{"t": "\ud800"}', "line 2: t 0 holds half a character"),
     ):
         source.write_text('{"t": "a"}\n' + line + "\n")
         with pytest.raises(InputError, match=message):
             translate_file(tiny_model, source, out, field="t", restart=True, **OPTIONS)
+    source.write_text(r'{"t": "a", "id": "\ud800"}')
+    translate_file(tiny_model, source, out, field="t", restart=True, **OPTIONS)
+    assert json.loads(out.read_text())["id"] == "\ud800"
+    for options in ({"format": "jsonl"}, {"flags": True}):
+        with pytest.raises(OptionError, match="field is 't'; it must be left out with"):
+            translate_file(tiny_model, source, out, field="t", restart=True, **options)
 
 
 def test_a_batch_has_the_terms_of_a_termbase(tiny_model: Path, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from sharpbeam.api.translator import Translator
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.jobs import chunks
-from sharpbeam.jobs.journal import Journal
+from sharpbeam.jobs.journal import Journal, job_identity
 from sharpbeam.jobs.translate_file import translate_file
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 
@@ -172,6 +175,25 @@ def test_permissions_of_a_result_that_is_replaced_are_kept(tiny_model: Path, sou
     out.chmod(0o600)
     translate_file(tiny_model, source, out, **OPTIONS)
     assert (out.stat().st_mode & 0o777, out.read_text().count("\n")) == (0o600, 50)
+
+
+def test_a_term_that_is_left_out_is_said(tiny_model: Path, source: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source.write_text("Na mike nodi.\n")
+    translate_file(tiny_model, source, source.with_name("out"), glossary={"mike": "漢"})
+    assert "cannot write '漢' of the glossary" in caplog.text
+
+
+def test_standard_output_may_be_replaced_by_text(tiny_model: Path, source: Path) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        translate_file(tiny_model, source, None)
+    assert out.getvalue().count("\n") == len(source.read_text().splitlines())
+
+
+def test_a_job_is_resumed_after_what_it_would_choose_was_tuned(tiny_model: Path, source: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    before = job_identity(Translator(folder).loaded, DecodeOptions())
+    (folder / "tuned.json").write_text(json.dumps({"compute_type": before["compute_type"], "ms": 3}))
+    assert job_identity(Translator(folder).loaded, DecodeOptions()) == before
 
 
 def test_wrong_use_is_named(tiny_model: Path, source: Path) -> None:

@@ -13,10 +13,10 @@ from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.values import ValuesDocument
 from sharpbeam.documents.segment import Part
 from sharpbeam.errors import InputError, OptionError, nearest
+from sharpbeam.text.json import HALF
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[][{}]')
 _LOCALE = re.compile(r'("@@locale"\s*:\s*")([\w-]+)')
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 class JsonDocument(ValuesDocument):
@@ -37,7 +37,7 @@ class JsonDocument(ValuesDocument):
                 keys[-1] = json.loads(match[0][: -len(match[1])])
             elif match[0][0] == '"' and self.is_translated(keys) and (not fields or keys[-1] in fields):
                 text = json.loads(match[0])
-                if not _HALF.search(text):
+                if not HALF.search(text):
                     self.value(match.start() + 1, match.end() - 1, text)
 
     def is_translated(self, keys: Sequence[str]) -> bool:
