@@ -39,7 +39,7 @@ struct SearchFields {
   int64_t max_children = std::numeric_limits<int64_t>::max();
   // leave: a finished hypothesis frees its slot (Hugging Face); stay: it keeps it until beam_size better ones exist
   Finishing finishing = Finishing::kLeave;
-  // multiplies the log probability of every token that the hypothesis already has; 1.0 = none
+  // makes tokens that the hypothesis already has less likely, as in Hugging Face; 1.0 = none
   double repetition_penalty = 1.0;
   // no hypothesis repeats a sequence of this many tokens; 0 = no such rule
   int64_t no_repeat_ngram_size = 0;

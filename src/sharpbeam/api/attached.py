@@ -140,7 +140,8 @@ def logits_of(best: TopK, vocab_size: int) -> Floats:
     below = np.nextafter(best.log_prob[:, -1].astype(np.float32), np.float32(-np.inf))  # even where rounding says no
     logits: Floats = np.empty((len(log_prob), vocab_size), np.float32)
     logits[:] = np.minimum(others.astype(np.float32), below)[:, None]
-    np.put_along_axis(logits, best.token.astype(np.int64), best.log_prob.astype(np.float32), axis=1)
+    token, value = best.token[:, ::-1].astype(np.int64), best.log_prob[:, ::-1].astype(np.float32)
+    np.put_along_axis(logits, token, value, axis=1)  # the last counts: not the token 0 that short rows are filled with
     return logits
 
 

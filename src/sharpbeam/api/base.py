@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -14,7 +13,7 @@ from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords, Unpack
-from sharpbeam.options.schema import build, fields_of, require, type_hints, unknown
+from sharpbeam.options.schema import fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
 from sharpbeam.text.glossary import Glossary, Terms
@@ -50,13 +49,13 @@ class ModelUser:
         """
         for name in options.keys() - fields_of(MachineOptions).keys() - DecodeOptions().by_name().keys():
             raise unknown(name, (MachineOptions, *type_hints(DecodeOptions).values()))
-        of_machine = {name: value for name, value in options.items() if name in fields_of(MachineOptions)}
+        of_machine: Any = {name: value for name, value in options.items() if name in fields_of(MachineOptions)}
         if machine is not None:
             require(isinstance(machine, MachineOptions), "machine", machine, "MachineOptions")
             names = ", ".join(of_machine)
             require(not of_machine, "machine", machine, f"left out if its options are given by name: {names}")
         decode: Any = {name: value for name, value in options.items() if name not in of_machine}
-        machine = machine or build(MachineOptions, of_machine, "machine options")
+        machine = machine or MachineOptions(**of_machine)
         self._load(model, machine, decode)
 
     def _load(self, model: ModelName, machine: MachineOptions, decode: DecodeKeywords) -> None:
@@ -108,12 +107,10 @@ class TextDecoder(ModelUser, Generic[T]):
 
         Unless `schedule` is given, a text enters as soon as there is capacity.
         """
-        settings = self._options(options, keywords)
+        settings = options or self.loaded.options
         if "schedule" not in keywords and settings.schedule.schedule == "batches":
-            settings = replace(
-                settings, schedule=replace(settings.schedule, schedule="stream", refill_at=ONLINE.refill_at)
-            )
-        return Session(self.loaded, settings)
+            keywords = DecodeKeywords(**{"schedule": "stream", "refill_at": ONLINE.refill_at, **keywords})
+        return Session(self.loaded, settings.changed(**keywords))
 
     def _decode(
         self,

@@ -44,7 +44,12 @@ class Scorer(ModelUser):
         One thread reads token by token; an answer is yielded as soon as its text has been read. Of the options
         length_penalty and output layer matter.
         """
-        settings, loaded = self._options(options, keywords), self.loaded
+        if isinstance(texts, (str, bytes)):
+            check_texts(texts, "text")  # raises
+        return self._scores(texts, self._options(options, keywords))
+
+    def _scores(self, texts: Iterable[str], settings: DecodeOptions) -> Iterator[Scored]:
+        loaded = self.loaded
         model = loaded.model
         run, layer = model.open(), loaded.output_layer(settings).open()
         before = Request(0, np.array([model.eos_id], np.int32))
@@ -53,6 +58,7 @@ class Scorer(ModelUser):
         layer.admit([before])
         token = np.array([model.bos_id], np.int32)  # no input: the end of a sentence was read by `admit`
         for text in texts:
+            check_texts([text], "text")
             tokens = self._tokens(text)
             hidden = []
             for position in range(len(tokens)):

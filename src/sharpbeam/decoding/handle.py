@@ -47,7 +47,8 @@ class Handle(Future[T]):
         """Wait for the answer, at most `timeout` seconds (None: no limit), and return it.
 
         Takes the steps of the session in this thread, unless its own threads (`Session.start`) or another thread's
-        `Session.run` take them; what else finishes in these steps is done too. Raises TimeoutError,
+        `Session.run` take them; what else finishes in these steps is done too. Raises TimeoutError
+        (Python 3.10: concurrent.futures.TimeoutError),
         RequestCancelledError, the error that ended the request, or InputError in a callback that another thread's steps
         called: they would never come to an end.
         """
@@ -63,7 +64,10 @@ class Handle(Future[T]):
         return self._answer  # type: ignore[return-value]  # T is the kind of answer that the session's model gives
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end of the request as `result` does, and return the error that ended it, if any."""
+        """Wait for the end of the request as `result` does, and return the error that ended it, if any.
+
+        Raises concurrent.futures.CancelledError where the request was cancelled.
+        """
         timeout = self._step_until_done(timeout)
         return None if self._complete else super().exception(timeout)
 

@@ -224,15 +224,15 @@ def find_model(model: str | Path) -> Path:
         raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
     if isinstance(model, str) and model in bundled:
         return bundled[model]
-    name = name_of(model) if isinstance(model, str) and not Path(model).exists() else None
+    name = name_of(model) if isinstance(model, str) and not os.path.exists(model) else None
     if name is not None:
         return folder_of(name)
     if model == "":
         raise ModelError("the name of the model is empty; give a folder, or the name of a bundled model.")
     folder = Path(model)
-    if folder.is_dir():
+    if os.path.isdir(folder):  # False also for a name that is too long
         return folder if folder.name not in ("", "..") else folder.resolve()  # what is kept next to it needs a name
-    if folder.exists():
+    if os.path.exists(folder):
         raise ModelError(f"the model {folder} is a file; pass the folder that contains it. {FOREIGN.format(folder)}")
     others = [*bundled, *(f"{registry}:{str(model).partition(':')[2]}" for registry in REGISTRIES)]
     names = ", ".join(bundled) if bundled else "none in this installation"
@@ -253,7 +253,7 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
 
     Raises ModelError.
     """
-    if isinstance(model, str) and "+" in model and "://" not in model and not Path(model).exists():
+    if isinstance(model, str) and "+" in model and "://" not in model and not os.path.exists(model):
         model = model.split("+")
     if not isinstance(model, Sequence) or isinstance(model, str):
         return (find_model(model),)

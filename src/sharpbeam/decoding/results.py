@@ -19,6 +19,7 @@ class Answer:
     """A text with its score and its tokens.
 
     Greedy search has scores only with `return_scores`; else `score` and `log_prob` are None, and `token_scores` empty.
+    The answer to an empty text has 0.0 for both.
     """
 
     text: str

@@ -219,8 +219,8 @@ class Session(Generic[T]):
         With fewer workers than threads, several threads share the matmuls of one worker.
         """
         require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
-        if self._threads:
-            raise InputError("the session is started already; close it, and open another one.")
+        if self._threads or self._closed:
+            raise InputError("the session is started already, or closed; open another one.")
         count, self._process = workers or self.loaded.workers, os.getpid()
         self._teams = self.loaded.teams.lend(count)
         for number, team in enumerate(self._teams):

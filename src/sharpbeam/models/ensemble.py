@@ -88,13 +88,14 @@ class EnsembleModel:
         """Put two members or more side by side."""
         self._members = tuple(members)
         self.bos_id, self.eos_id = members[0].bos_id, members[0].eos_id
+        weights, biases = zip(*(member.output() for member in members), strict=True)
+        weight = np.concatenate(weights, axis=1)
+        weight *= np.float32(1 / len(weights))
+        self._weight, self._bias = weight, np.asarray(np.mean(biases, axis=0, dtype=np.float32))
 
     def output(self) -> tuple[Floats, Floats]:
-        """Output matrix [V, D], D the sum of the members', and bias [V]; new arrays at each call."""
-        weights, biases = zip(*(member.output() for member in self._members), strict=True)
-        share = np.float32(1 / len(weights))
-        bias: Floats = np.mean(biases, axis=0, dtype=np.float32)
-        return np.concatenate(weights, axis=1) * share, bias
+        """Output matrix [V, D], D the sum of the members', and bias [V]."""
+        return self._weight, self._bias
 
     def open(self) -> EnsembleDecoding:
         """Fresh caches for one decoding run, to be used by one thread at a time."""

@@ -65,7 +65,7 @@ class SearchOptions(Schema):
         "ones exist",
     )
     repetition_penalty: float = advanced_option(
-        1.0, "multiplies the log probability of every token that the hypothesis already has; 1.0 = none", ge=1, le=1000
+        1.0, "makes tokens that the hypothesis already has less likely, as in Hugging Face; 1.0 = none", ge=1, le=1000
     )
     no_repeat_ngram_size: int = advanced_option(
         0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0
@@ -205,7 +205,7 @@ class SearchOptions(Schema):
 _FOR_SAMPLING = (
     "sampling beam_size num_hypotheses length_penalty repetition_penalty no_repeat_ngram_size forced_eos "
     "return_alternatives return_attention return_scores min_alternative_expansion_prob min_length max_length "
-    "max_length_factor"
+    "max_length_factor early_stopping"  # which a model's own options may have
 )
 
 

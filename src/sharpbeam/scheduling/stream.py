@@ -114,6 +114,9 @@ class Stream:
         if not self._limited or (not crowded and cap is not None and len(rows) <= cap):
             self._rows_run += len(rows)
             self._requests_run += requests
+            if options.max_wait is not None:
+                for entry in self._flight.values():
+                    entry.ran = self._step
             return rows
         first = np.append(0, (rows.request[1:] != rows.request[:-1]).nonzero()[0] + 1)  # [B]
         size = np.append(first[1:], len(rows)) - first  # [B]

@@ -16,6 +16,7 @@ from sharpbeam.api.attached import logits_of  # noqa: E402
 from sharpbeam.fit.preview import find_preview  # noqa: E402
 from sharpbeam.output_layers.exact import ExactLayer  # noqa: E402
 from sharpbeam.storage.artifacts import FolderArtifacts  # noqa: E402
+from sharpbeam.types import TopK  # noqa: E402
 
 VOCAB = 211
 
@@ -148,6 +149,8 @@ def test_the_logits_are_a_distribution_with_the_exact_best() -> None:
         normalizer = np.logaddexp.reduce(logits.astype(np.float64), axis=1)
         assert np.allclose(normalizer, 0, atol=1e-5)
         assert (np.argsort(-logits, axis=1, kind="stable")[:, :k] == whole.token[:, :k]).all()
+    few = TopK(np.array([[-0.1, -2.5, -np.inf]], np.float32), np.array([[0, 5, 0]], np.int32))
+    assert logits_of(few, 50).argmax() == 0  # a row of two candidates is filled with token 0
     even = np.zeros((1, 8), np.float32)  # every token is as likely: the chosen one still stands out
     best = exact.topk(even, 1)
     assert logits_of(best, 50).argmax() == best.token[0, 0]

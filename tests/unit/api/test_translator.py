@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -307,6 +308,33 @@ def test_texts_that_are_no_list_are_refused(native: Translator) -> None:
             native.translate(texts)  # type: ignore[arg-type]
 
 
+def test_a_session_keeps_what_is_said_of_its_schedule(native: Translator) -> None:
+    with native.session(refill_at=0.1) as session:
+        assert (session.options.schedule.schedule, session.options.schedule.refill_at) == ("stream", 0.1)
+    with native.session(max_wait=5) as session:
+        assert session.options.schedule.max_wait == 5
+    session.close()
+    with pytest.raises(InputError, match="started already, or closed"):
+        session.start()
+
+
+def test_the_output_of_an_ensemble_is_made_once(tiny_model: Path) -> None:
+    model = Translator([tiny_model, tiny_model]).loaded.model
+    assert model.output()[0] is model.output()[0]
+
+
+def test_a_model_that_stops_early_can_sample(tiny_model: Path, tmp_path: Path, texts: list[str]) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"decoding": {"early_stopping": "true"}}))
+    assert Translator(folder).translate(texts[:1], sampling=True)
+
+
+def test_a_name_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ModelError, match="there is no model 'xxx"):
+        Translator("x" * 300)
+
+
 def test_a_model_that_is_no_name_is_refused() -> None:
     with pytest.raises(ModelError, match="the model is None; give a folder"):
         Translator(None)  # type: ignore[arg-type]
@@ -329,6 +357,7 @@ def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> N
         ({"compute": "int8"}, "unknown option 'compute'. Did you mean 'compute_type'"),
         ({"threads": -1}, "threads is -1"),
         ({"threads": "two"}, "threads is 'two'; it must be a whole number"),
+        ({"compute_type": "int8_float32"}, "it must be int8, which takes its place"),
         ({"machine": 3}, "machine is 3; it must be MachineOptions"),
         ({"machine": MachineOptions(), "threads": 2}, "left out if its options are given by name: threads"),
     ):

@@ -108,6 +108,14 @@ def test_native_and_pytorch_say_the_same(generator, scorer, model):
         np.testing.assert_allclose(a.token_scores, b.token_scores, atol=1e-4)
 
 
+def test_a_stream_is_of_several_texts(scorer):
+    for texts, message in (("abc", "give a list of texts"), ([3], "text 0 is 3; it must be a str")):
+        with pytest.raises(InputError, match=message):
+            list(scorer.score_stream(texts))
+    with pytest.raises(OptionError, match="length_penalty"):
+        scorer.score_stream([], length_penalty="much")
+
+
 def test_a_stream_goes_on_where_the_line_before_ended(scorer):
     lines = ["ba de", "", "ki fo gu", "what"]
     stream = list(scorer.score_stream(lines))

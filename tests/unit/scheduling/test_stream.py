@@ -124,6 +124,18 @@ def test_who_takes_the_next_step(schedule: str, cap: int | None, runs: list[int]
     assert again.request.tolist() == [i for i in (*waited, *runs) for _ in range(2)]
 
 
+def test_who_ran_in_every_step_is_not_late() -> None:
+    stream = Stream(
+        RequestQueue(request(i) for i in range(4)), ScheduleOptions("stream", max_wait=2, max_step_rows=8), 2
+    )
+    stream.refill()
+    for _ in range(5):
+        some = stream.apply(StepResult(stream.select(rows(1, 1, 1, 1)), {}))
+    more = some.extend(some)
+    selected = stream.select(more.select(np.argsort(-more.request, kind="stable")))
+    assert sorted({*selected.request.tolist()}) == [2, 3]  # as they come: none has waited
+
+
 def entering(stream: Stream) -> list[int]:
     return [r.index for r in stream.refill()]
 
