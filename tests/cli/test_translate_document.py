@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from support.command import Run
 
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 QUICK = ("--beam-size", 1, "--max-length", 8)
 
 
@@ -38,7 +36,14 @@ def test_lines_and_documents_can_be_chosen(call: Run, tiny_model: Path, page: Pa
     out = page.with_name("out")
     text = page.with_name("a.txt")
     text.write_text("ba de. Ki lo.\n", encoding="utf-8")
-    chosen = [(text, ["--no-lines"]), (page, ["--no-lines", "--format", "text"]), (page, ["--format", "html"])]
+    unknown = page.with_name("book.de")
+    unknown.write_text("ba de. Ki lo.\n", encoding="utf-8")
+    chosen = [
+        (text, ["--no-lines"]),
+        (unknown, ["--no-lines"]),
+        (page, ["--no-lines", "--format", "text"]),
+        (page, ["--format", "html"]),
+    ]
     for file, flags in chosen:
         assert call("translate", tiny_model, file, *flags, "--output", out, "--no-guards", *QUICK).status == 0
         assert out.read_text(encoding="utf-8").count("\n") == 1
@@ -53,6 +58,8 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
     call("translate", tiny_model, page, "--lines", "--fields", "a").refused(2, "--fields is for documents")
     call("translate", tiny_model, page, "--lines", "--no-guards").refused(2, "--no-guards is for documents")
     call("translate", tiny_model, page, "--format", "htm").refused(2, "format is 'htm'", "Did you mean 'html'")
+    for place in (page.parent / "none" / "out", page.parent):
+        call("translate", tiny_model, page, "--output", place).refused(1, f"cannot write {place}; give the name")
     table = page.with_name("a.csv")
     table.write_text("x,y\n1,2\n")
     call("translate", tiny_model, table, *out).refused(2, "fields is empty", "of x, y", "--fields A,B")

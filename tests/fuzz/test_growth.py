@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
 pytest.importorskip("markdown_it", reason="the extra documents is not installed")
 pytest.importorskip("python_multipart", reason="the extra server is not installed")
 pytest.importorskip("resource", reason="processes are those of POSIX")

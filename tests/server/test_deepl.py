@@ -11,7 +11,6 @@ import pytest
 from server.conftest import Live
 
 deepl = pytest.importorskip("deepl", reason="deepl is not installed")
-pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
 
 KEY = "my key"
 

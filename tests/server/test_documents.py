@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 import pytest
 from server.conftest import Live
 
-pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
-
 
 def send(live: Live, name: str, content: bytes, **fields: str) -> Any:
     form = {"source": "xx", "target": "yy"} | fields

@@ -188,7 +188,6 @@ def test_text_never_becomes_html(page: Any) -> None:
 
 
 def test_a_file_is_translated(page: Any, tmp_path: Path) -> None:
-    pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
     (tmp_path / "brief.txt").write_text("Guten Morgen.\n", encoding="utf-8")
     one(page, "#file").send_keys(str(tmp_path / "brief.txt"))
     link = wait(page, lambda: page.find_elements("css selector", "#file-status a"))[0]

@@ -26,7 +26,6 @@ from sharpbeam.errors import InputError
 
 for _package in ("fastapi", "uvicorn", "httptools", "prometheus_client", "multipart", "sharpbeam._core"):
     pytest.importorskip(_package, reason="needs the extra sharpbeam[server] and the native core")
-pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
 if sys.platform != "linux":
     pytest.skip("looks into /proc", allow_module_level=True)
 

@@ -30,7 +30,7 @@ def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path 
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(names)}.{nearest(format, names)}")
     endings = {ending for name, each in FORMATS.items() if name != "text" for ending in each.suffixes}
     documents = [file for file in files if file.suffix.lower() in endings]
-    for file in files if lines is None else ():
+    for file in files if not lines else ():
         if file.suffix.lower() in UNREADABLE:
             raise OptionError(f"{file} cannot be translated: save it as {UNREADABLE[file.suffix.lower()]} first.")
     if lines is None:
@@ -56,8 +56,11 @@ def run_document(
     """Translate the document `source` into the file `output`, and say on stderr how many sentences may be wrong."""
     from sharpbeam.api.translator import Translator
     from sharpbeam.documents import read_glossary, translate_document
+    from sharpbeam.documents.formats.registry import FORMATS
     from sharpbeam.jobs.progress import progress_bar
 
+    known = any(source.suffix.lower() in kind.suffixes for kind in FORMATS.values())
+    how["format"] = "text" if how["format"] == "auto" and not known else how["format"]
     if output is None:
         raise OptionError(f"{source} is a document; give --output FILE, or --lines to translate its lines.")
     hint: Any = {name: dict(options).get(name) for name in ("source_language", "target_language") if name in options}

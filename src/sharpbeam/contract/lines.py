@@ -72,7 +72,7 @@ def one_step(text: str) -> Steps[Translation]:
     return answer
 
 
-def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tuple[int, int]]:
+def sentence_ranges(text: str, spans: list[Span], language: str, most: int = MOST_LETTERS) -> Iterator[tuple[int, int]]:
     """Ranges of what is decoded: sentences with a letter that is in no span, without bullets and numbers before them.
 
     Spans at both ends that are no words, such as emoji, are not in them either.
@@ -85,7 +85,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str) -> Iterator[tup
         if bullet := _BULLET.match(hidden, at, line.end()):
             at = bullet.end()
         for first, last in split_sentences(hidden[at : line.end()], language):
-            for start, end in cut_sentence(hidden, at + first, at + last):
+            for start, end in cut_sentence(hidden, at + first, at + last, most):
                 part = _peeled(hidden, start, end, ends)
                 if any(map(str.isalpha, blank[slice(*part)])):
                     yield part

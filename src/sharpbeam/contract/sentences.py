@@ -18,7 +18,7 @@ from sharpbeam.text.flags import lost_numbers
 from sharpbeam.text.spans import Span, blanked, kept, with_foreign
 from sharpbeam.text.spelling import Spelling
 
-AGAIN = {"beam_size": 5, "num_hypotheses": 5}
+AGAIN: dict[str, Any] = {"beam_size": 5, "num_hypotheses": 5, "patience": 1.0}
 
 
 @dataclass(frozen=True, slots=True)

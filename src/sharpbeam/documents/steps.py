@@ -13,7 +13,7 @@ import numpy as np
 from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
 from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
 from sharpbeam.contract.guards import Decoded, guarded_steps
-from sharpbeam.contract.lines import cut_sentence, is_plain
+from sharpbeam.contract.lines import cut_sentence, is_plain, sentence_ranges
 from sharpbeam.contract.sentences import Contract, sentence_steps, with_unwritten
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import word_attention
@@ -24,11 +24,8 @@ from sharpbeam.documents.transfer import transfer
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary, lacking
-from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import Span, covered, find_spans
+from sharpbeam.text.spans import Span, blanked, find_spans
 from sharpbeam.text.spelling import Spelling
-
-_CELL = re.compile(r"[^\t\s](?:[^\t]*[^\t\s])?")  # of a line with tabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,7 @@ def document_steps(
     details: bool = False,
     target: str = "",
     spelling: Spelling | None = None,
+    again: bool = True,
 ) -> Steps[DocumentTranslation[Content]]:
     """The jobs of a document, at most `options.at_once` at a time; returns the translated document.
 
@@ -74,8 +72,9 @@ def document_steps(
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
     The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
     Without `confidence` that of sentences is 1; `details` give them their words. `spelling` is that of the source.
+    Unsound sentences are decoded `again`, which sampling does not allow.
     """
-    contract = Contract(language, target, attends, attention=True, spelling=spelling or Spelling())
+    contract = Contract(language, target, attends, attention=True, again=again, spelling=spelling or Spelling())
     segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()
     ranges = [_sentence_ranges(segment, options, language, contract.spelling) for segment in segments]
     first = 0
@@ -118,20 +117,22 @@ def _sentence_ranges(
     """Ranges of the sentences of a segment; none ends inside of fixed text."""
     if not segment.text:
         return []
-    ranges = [(0, len(segment.text.rstrip() if options.split_sentences else segment.text))]
-    if options.split_sentences and not is_plain(segment.text, spelling):
-        whole = split_sentences(covered(segment.text, find_spans(segment.text)), language)  # none ends in a span
-        cells = [(start, _CELL.finditer(segment.text[start:end])) for start, end in whole]
-        ranges = [(start + cell.start(), start + cell.end()) for start, own in cells for cell in own]
+    whole = (0, len(segment.text.rstrip() if options.split_sentences else segment.text))
+    if not options.split_sentences or is_plain(segment.text, spelling):
+        return [*cut_sentence(segment.text, *whole, options.max_sentence)]
     merged: list[tuple[int, int]] = []
     fixed = [(tag.start, tag.end) for tag in segment.tags if tag.fixed]  # none is in another one
-    for start, end in ranges:
-        before = bisect_left(fixed, (start, 0)) - 1
-        if merged and before >= 0 and merged[-1][1] < fixed[before][1]:
-            merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return [part for one in merged for part in cut_sentence(segment.text, *one, options.max_sentence)]
+    letters = list(segment.text)
+    for start, end in fixed:  # is a word of a sentence, not its bullet
+        letters[start:end] = "X" * (end - start)
+    hidden = "".join(letters)
+    for start, end in sentence_ranges(hidden, find_spans(hidden), language, options.max_sentence):
+        near = fixed[max(bisect_left(fixed, (start, 0)) - 1, 0) : bisect_left(fixed, (end, 0))]
+        parts = [(start, end), *(tag for tag in near if start < tag[1])]
+        if merged and min(parts)[0] < merged[-1][1]:
+            parts.append(merged.pop())
+        merged.append((min(parts)[0], max(end for _, end in parts)))
+    return merged
 
 
 def _decode_steps(
@@ -165,7 +166,7 @@ def _with_terms(translation: Translation, glossary: Glossary) -> Translation:
     sentence was cut, or the words around them came in another way.
     """
     source, text = translation.source, translation.text
-    terms = lacking(glossary.find(source), text)
+    terms = lacking(glossary.find(blanked(source, find_spans(source))), text)
     if not terms:
         return translation
     attention, changes = word_attention(source, text, translation), list[Change]()

@@ -16,7 +16,7 @@ from sharpbeam.errors import InputError, OutputError, failing
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
-from sharpbeam.storage.atomic import write_bytes
+from sharpbeam.storage.atomic import check_folder, write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.spelling import Spelling
@@ -56,7 +56,8 @@ def translate_text(
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends, terms = translator.loaded.attends, Glossary.of(glossary)
     spelling = Spelling(lambda: translator.loaded.source)
-    steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling)
+    again = not chosen.search.sampling
+    steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling, again=again)
     return run_steps(steps, translator, chosen, progress, terms)
 
 
@@ -81,6 +82,9 @@ def translate_document(
     path = Path(source)
     if path.exists() and Path(output).exists() and path.samefile(output):
         raise OutputError(f"{output} is the document itself, which would be lost; write to another file.")
+    if Path(output).is_dir() or not Path(output).parent.is_dir():
+        raise OutputError(f"cannot write {output}; give the name of a file, in a folder that is there.")
+    check_folder(Path(output).parent, str(output), "another one")
     name = format_of(path) if format == "auto" else format
     content = read_whole(path, InputError)
     try:

@@ -8,12 +8,12 @@ import re
 import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sharpbeam.errors import OutputError
+from sharpbeam.text.lines import check_regular
 
 try:
     import fcntl
@@ -42,8 +42,12 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """A new file next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file.
 
     It is on the disk before. It has the permissions of the file that it replaces; without one, those that `open` gives.
-    Files that killed runs left next to `path` are removed after a success.
+    Files that killed runs left next to `path` are removed after a success. A link stays, and what it points to is
+    replaced; raises OSError for what is no regular file, such as a pipe.
     """
+    path = Path(os.path.realpath(path))
+    if path.exists():
+        check_regular(path)
     temporary = _temporary(path)
     temporary.touch(exist_ok=False)
     new_mode, descriptor = temporary.stat().st_mode, lock(temporary)  # so other runs that clean up see it is in use
@@ -107,10 +111,11 @@ def replacing_files(folder: Path, *names: str) -> Iterator[Path]:
 
     An error inside leaves the old files.
     """
-    with tempfile.TemporaryDirectory(prefix=".fitted.", dir=folder) as temporary:
-        yield Path(temporary)
+    with _folder_next_to(folder / names[0]) as temporary:
+        yield temporary
         for name in names:
-            os.replace(Path(temporary) / name, folder / name)
+            flush(temporary / name)
+            os.replace(temporary / name, folder / name)
 
 
 @contextmanager
@@ -121,27 +126,35 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     Raises OSError, with the name `folder`, if none can be made there. A link to a folder stays a link.
     """
     name, folder = str(folder), Path(os.path.realpath(folder))
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(folder)
-        temporary.mkdir(mode=0o700)
-    except OSError as error:
-        raise OSError(error.errno, f"no folder can be made there ({error.strerror})", name) from error
-    descriptor = lock(temporary)  # tells other runs that clean up that this folder is in use
-    try:
+    with ExitStack() as stack:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(_folder_next_to(folder))
+        except OSError as error:
+            raise OSError(error.errno, f"no folder can be made there ({error.strerror})", name) from error
         yield temporary
         temporary.chmod(0o755)
         for path in (*(p for p in temporary.rglob("*") if p.is_file()), temporary):
             flush(path)
         _put(temporary, folder)
         flush(folder.parent)
+
+
+@contextmanager
+def _folder_next_to(path: Path) -> Iterator[Path]:
+    """A new folder next to `path`, which is removed at the end; after a success also those that killed runs left."""
+    temporary = _temporary(path)
+    temporary.mkdir(mode=0o700)
+    descriptor = lock(temporary)  # tells other runs that clean up that this folder is in use
+    try:
+        yield temporary
     finally:
         try:
             shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old folder
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-    _clear(folder)
+    _clear(path)
 
 
 def _temporary(path: Path) -> Path:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 
-from sharpbeam.errors import needs_extra
-
 # ISO 639-3 codes, as NLLB has them, of languages for which the splitter has rules under the shorter code.
 _CODES = (
     "eng:en deu:de fra:fr spa:es por:pt ita:it nld:nl pol:pl ces:cs slk:sk slv:sl hrv:hr srp:sr bos:bs bul:bg mkd:mk "
@@ -24,8 +22,8 @@ WINDOW = 4000  # characters that the splitter sees at once: its time is quadrati
 
 @cache
 def _splitter() -> Callable[[str, str], Iterable[str]]:
-    with needs_extra("splitting sentences", "documents"):
-        import sentencex
+    import sentencex
+
     segment: Callable[[str, str], Iterable[str]] = sentencex.segment
     return segment
 

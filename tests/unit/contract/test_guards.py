@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 from support.decoders import Decoder, answer, run, same
 
 from sharpbeam.contract.guards import check_translation

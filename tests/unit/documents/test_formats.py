@@ -9,9 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 from support.decoders import answer, reverse, run, same
 
 from sharpbeam.decoding.results import Translation
@@ -53,6 +50,11 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", "a `x*y` [b c](u)\\\nd\n", "[c b](u) `x*y` a\\\nd\n"),
         ("markdown", "a [b][L]\n\n[l]: u\n", "[b][L] a\n\n[l]: u\n"),
         ("markdown", _KEPT, _KEPT),
+        ("markdown", _KEPT.replace("\n", "\r\n"), _KEPT.replace("\n", "\r\n")),
+        ("markdown", "\ufeff" + _KEPT.replace("---", "+++"), "\ufeff" + _KEPT.replace("---", "+++")),
+        ("markdown", "\\* a b\n", "\\* b a\n"),
+        ("markdown", "\\> a b\n\n\\## c d\n", "\\> b a\n\n\\## d c\n"),
+        ("text", "(1) a b c\n- d e\n", "(1) c b a\n- e d\n"),
         ("markdown", "| a b |\n|---|\n| c **d** |\n", "| b a |\n|---|\n| **d** c |\n"),
         ("markdown", "a # - 1.\n", "1\\. - # a\n"),
         ("markdown", "- a [x] [!TIP] [^1] [y]\n", "- \\[y\\] [^1] [!TIP] [x] a\n"),
@@ -67,7 +69,7 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("po", _PO.format("", ""), _PO.format("b %s a", "d c")),
         ("po", _PO.format("", "").replace("\n", "\r\n"), _PO.format("b %s a", "d c").replace("\n", "\r\n")),
         ("po", _OLD + 'msgid "a b"\nmsgstr ""\n', _OLD + 'msgid "a b"\nmsgstr "b a"\n'),
-        ("json", '{"a":"b\u2028c d"}\n{"a":"e\x85f"}\n', '{"a":"d c b"}\n{"a":"f e"}\n'),
+        ("json", '{"a":"b\u2028c d"}\n{"a":"e\x85f"}\n', '{"a":"b\u2028d c"}\n{"a":"e\x85f"}\n'),
         ("json", '["\\ud83d a b", "c d", ' + "1" * 5000 + "]", '["\\ud83d a b", "d c", ' + "1" * 5000 + "]"),
         ("json", '{"a b": ["c d", 1, "e {x}\\nf g"]}', '{"a b": ["d c", 1, "{x} e\\ng f"]}'),
         ("xhtml", "<p>a <b>b</b><br/>c d<script/></p>", "<p><b>b</b> a<br/>d c<script/></p>"),
@@ -84,6 +86,8 @@ def test_fields_are_chosen() -> None:
     assert translated(nested, "json", ("d",)) == '{"a": ["b c", {"d": "f e"}, "g h"]}'
     assert translated(nested, "json", ("a",)) == '{"a": ["c b", {"d": "e f"}, "h g"]}'
     assert translated("x\ty\na b\tc d\n", "csv", ("y",)) == "x\ty\na b\td c\n"
+    with pytest.raises(OptionError, match="fields has 'z'; the document has no such key"):
+        read_document(lines, "json", ("a", "z"))
     with pytest.raises(OptionError, match="fields has 'z'; the columns are x, y"):
         read_document("x,y\n1,2\n", "csv", ("z",))
     with pytest.raises(OptionError, match=r"fields is empty; name the columns to translate, of x, y .*--fields A,B"):

@@ -7,9 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 from support.decoders import Decoder, hostile, reverse, run, same
 
 from sharpbeam.documents import document_steps, read_document, transfer
@@ -95,6 +92,9 @@ def test_bytes_are_read_in_the_encoding_that_the_page_names() -> None:
     page = '<meta charset="iso-8859-1"><p>\u00e9t\u00e9 one</p>'.encode("latin-1")
     out = run(document_steps(read_document(page, "html"), DocumentOptions()), reverse).content
     assert out == '<meta charset="iso-8859-1"><p>one \u00e9t\u00e9</p>'.encode("latin-1")
+    page = '<meta charset="latin1"><p>\u201eone\u201c two</p>'.encode("cp1252")  # as browsers read it
+    out = run(document_steps(read_document(page, "html"), DocumentOptions()), reverse).content
+    assert out == '<meta charset="latin1"><p>two \u201eone\u201c</p>'.encode("cp1252")
     with pytest.raises(InputError, match="byte 4 of the document is not valid utf-8"):
         read_document(b"one\xff", "html")
 

@@ -6,9 +6,6 @@ import io
 import zipfile
 
 import pytest
-
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 from support.decoders import reverse, run
 
 from sharpbeam.documents import document_steps, read_document
@@ -55,6 +52,8 @@ _FIELD = "".join(
     f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>{_run("x y") if kind != "end" else ""}'
     for kind in ("begin", "separate", "end")
 )
+_BEGINS = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r>'
+_SPACED = '<w:t xml:space="preserve">'
 _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
 
 
@@ -62,7 +61,21 @@ _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
     ("format", "body", "expected"),
     [
         ("docx", f"<w:p><w:pPr/>{_run('one two')}</w:p>", f"<w:p><w:pPr/>{_run('two one')}</w:p>"),
-        ("docx", f"<w:p>{_run('one two')}{_FIELD}</w:p>", f"<w:p>{_run('two one')}{_FIELD}</w:p>"),
+        (
+            "docx",
+            f"<w:p>{_run('one two ')}{_FIELD}{_run(' three')}</w:p>",
+            f"<w:p><w:r>{_SPACED}three </w:t></w:r>{_FIELD}<w:r>{_SPACED} two one</w:t></w:r></w:p>",
+        ),
+        (
+            "docx",
+            f"<w:p>{_BEGINS}{_run('a b')}</w:p><w:p>{_run('c d')}</w:p>",
+            f"<w:p>{_BEGINS}{_run('b a')}</w:p><w:p>{_run('d c')}</w:p>",
+        ),
+        (
+            "docx",
+            f"<w:p><w:sdt><w:sdtPr/><w:sdtContent>{_run('a b')}</w:sdtContent></w:sdt></w:p>",
+            f"<w:p><w:sdt><w:sdtPr/><w:sdtContent>{_run('b a')}</w:sdtContent></w:sdt></w:p>",
+        ),
         (
             "docx",
             f"<w:p>{_run('a b')}{_BOX.format(_run('c d'))}</w:p>",

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("sentencex", reason="needs the extra sharpbeam[documents]")
-
 from sharpbeam.documents import TagOptions, read_tagged
 
 

@@ -6,9 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("sentencex", reason="the extra documents is not installed")
-
 from support.decoders import reverse, run
 
 from sharpbeam import InputError, OptionError, OutputError, Translator

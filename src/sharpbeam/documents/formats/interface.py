@@ -14,6 +14,10 @@ from sharpbeam.text.lines import known_encoding
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)
+_AS_BROWSERS = {  # other encodings than pages name, by the Encoding Standard
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030",
+    "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
 HTML_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.I)
 XML_CHARSET = re.compile(rb"""\A\s*<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -88,6 +92,8 @@ class EncodedDocument:
         named = charset.search(content[:4096]) if charset else None
         name = _MARKS.get(self._mark) or (named[1].decode() if named else "utf-8")
         self._charset = name if self._mark else known_encoding(name) or ""
+        if charset is HTML_CHARSET:
+            self._charset = _AS_BROWSERS.get(self._charset, self._charset)
         if not self._charset:
             raise InputError(
                 f"the document says that it is in {name!r:.60}, which cannot be read; convert it to UTF-8."

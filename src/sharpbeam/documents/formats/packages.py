@@ -46,8 +46,10 @@ def _odf_languages(page: str, languages: Languages) -> str:
 
 OFFICE = Rules(
     blocks=frozenset(("w:p", "a:p", "s:si", "s:is", "s:text")),
-    inline=frozenset(("w:hyperlink", "w:ins", "w:smartTag")),
-    breaks=frozenset(("w:br", "w:tab", "a:br")),
+    inline=frozenset(
+        ("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:sdt", "w:sdtContent", "w:customXml", "w:dir", "w:bdo")
+    ),
+    breaks=frozenset(("w:br", "w:cr", "w:tab", "w:ptab", "a:br")),
     runs=frozenset(("w:r", "a:r", "s:r")),
     properties=frozenset(("w:rPr", "a:rPr", "s:rPr")),
     texts=frozenset(("w:t", "a:t", "s:t")),
@@ -57,7 +59,7 @@ OFFICE = Rules(
 )
 OPEN_DOCUMENT = Rules(
     blocks=frozenset(("text:p", "text:h")),
-    inline=frozenset(("text:span", "text:a")),
+    inline=frozenset(("text:span", "text:a", "text:meta")),
     breaks=frozenset(("text:line-break", "text:tab")),
     kept=frozenset(("text:tracked-changes",)),
     collapse=True,

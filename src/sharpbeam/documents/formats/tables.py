@@ -27,7 +27,7 @@ class JsonDocument(ValuesDocument):
     def __init__(self, content: str, fields: Sequence[str] = ()) -> None:
         super().__init__(content)
         _check_json(content)
-        keys = [""]  # of the objects around; a list has that of its own place
+        keys, seen = [""], set[str]()  # keys of the objects around; a list has that of its own place
         for match in _TOKEN.finditer(content):
             if match[0] in "[{":
                 keys.append(keys[-1])
@@ -35,10 +35,13 @@ class JsonDocument(ValuesDocument):
                 keys.pop()
             elif match[1] is not None:
                 keys[-1] = json.loads(match[0][: -len(match[1])])
+                seen.add(keys[-1])
             elif match[0][0] == '"' and self.is_translated(keys) and (not fields or keys[-1] in fields):
                 text = json.loads(match[0])
                 if not HALF.search(text):
                     self.value(match.start() + 1, match.end() - 1, text)
+        for field in {*fields} - seen:
+            raise OptionError(f"fields has {field!r}; the document has no such key.{nearest(field, seen)}")
 
     def is_translated(self, keys: Sequence[str]) -> bool:
         """Whether the text under some keys is one to translate."""

@@ -67,6 +67,13 @@ class Element:
         """Its name, with the prefix of the document."""
         return re.split(r"[\s/>]", self.token.raw[1:], maxsplit=1)[0]
 
+    def within(self) -> Iterator[Element]:
+        """All elements in it."""
+        for child in self.children:
+            if isinstance(child, Element):
+                yield child
+                yield from child.within()
+
     def elements(self, name: str) -> Iterator[Element]:
         """Elements of a name directly in it."""
         return (child for child in self.children if isinstance(child, Element) and child.name == name)
@@ -88,6 +95,7 @@ class Form(NamedTuple):
 
 
 _PLAIN = Form()
+_GONE = ("w:del", "w:moveFrom")  # text that is not there any more
 
 
 class BlockItem(NamedTuple):
@@ -181,7 +189,9 @@ class XmlDocument(Template):
                 yield from self.items(child.children)
                 yield BlockItem("close", child.end, name=child.name)
             elif child.name not in rules.dropped:
-                yield BlockItem("point", self.raw(child))
+                seen = child.name not in _GONE and not any(element.name in rules.blocks for element in child.within())
+                text = readable(self.text(child)) if seen else ""
+                yield BlockItem("fixed" if text else "point", self.raw(child), text)
 
     def _token_items(self, token: XmlToken, cdata: bool) -> Iterator[BlockItem]:
         if token.kind == "text" and not self._rules.runs:
@@ -305,7 +315,10 @@ def joined(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToke
 
 
 def _fields(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToken]:
-    """The same, with all from the beginning of a field of Word to its end as one element, which no rule names."""
+    """The same, with all from the beginning of a field of Word to its end as one element, which no rule names.
+
+    Of one that ends in another block, such as a table of contents, only what is no text of it.
+    """
     field, depth = Element(XmlToken("open")), 0
     for child in children:
         ends = [kind for kind in _field_ends(child) if kind != "separate"]
@@ -318,7 +331,11 @@ def _fields(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlTok
             yield field
             field, depth = Element(XmlToken("open")), 0
     if field.children:  # it ends in another block
+        signs = (place for place, child in enumerate(field.children, 1) if "separate" in _field_ends(child))
+        first = next(signs, len(field.children))
+        rest, field.children[first:] = field.children[first:], []
         yield field
+        yield from _fields(rest)
 
 
 def _field_ends(node: Element | XmlToken) -> Iterator[str]:
