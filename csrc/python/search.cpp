@@ -68,7 +68,7 @@ std::unique_ptr<Search> make_search(const std::string& kind, const SearchOptions
   if (kind == "sampling") return std::make_unique<SamplingSearch>(options);
   if (kind == "expansion") return std::make_unique<Expansion>(options);
   if (kind != "beam") throw std::invalid_argument("kind is '" + kind + "'; it must be beam, sampling or expansion");
-  if (options.cube_pruning != CubePruning::kNone) return std::make_unique<CubeSearch>(options);
+  if (options.cube_pruning != CubePruning::kNone && options.beam_size > 1) return std::make_unique<CubeSearch>(options);
   return std::make_unique<BeamSearch>(options);
 }
 

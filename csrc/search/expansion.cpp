@@ -9,6 +9,7 @@ namespace {
 
 SearchOptions without_eos(SearchOptions options) {
   options.min_length = std::numeric_limits<int64_t>::max();
+  options.forced_eos = false;
   return options;
 }
 

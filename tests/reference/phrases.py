@@ -58,7 +58,11 @@ def progress_of(tokens: Sequence[int], phrases: Phrases) -> Progress:
 def places(width: int, candidates: Sequence[int]) -> list[int]:
     """How many places each bank has, by its number of candidates."""
     results = [width // len(candidates)] * len(candidates)
-    results[-1] += width % len(candidates)
+    if width < len(candidates):
+        for place in range(width):
+            results[place * (len(candidates) - 1) // max(width - 1, 1)] = 1
+    else:
+        results[-1] += width % len(candidates)
     for bank in reversed(range(len(candidates))):
         over = max(0, results[bank] - candidates[bank])
         results[bank] -= over

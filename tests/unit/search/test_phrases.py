@@ -159,6 +159,11 @@ def test_a_beam_is_divided_among_banks(width: int, candidates: list[int]) -> Non
         assert all(place >= 1 for place, there in zip(results, candidates, strict=True) if there)
 
 
+def test_the_first_and_the_last_of_many_banks_have_a_place() -> None:
+    assert places(16, [1] * 17)[0] == places(16, [1] * 17)[-1] == 1
+    assert places(4, [9] * 10) == [1, 0, 0, 1, 0, 0, 1, 0, 0, 1]
+
+
 def test_phrases_that_cannot_be_are_refused() -> None:
     search = BeamSearch(SearchOptions(return_scores=True), BOS, EOS, 20)
     state = np.zeros(1, np.int32)
