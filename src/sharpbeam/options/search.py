@@ -139,8 +139,10 @@ class SearchOptions(Schema):
         """Raise OptionError if the options of the search do not fit together."""
         if self.sampling:
             for name, field in fields_of(SearchOptions).items():
-                unchanged = name in _FOR_SAMPLING.split() or getattr(self, name) == field.default
-                self.require(unchanged, name, f"left at {field.default!r} with sampling, which keeps no beam")
+                value = getattr(self, name)
+                unchanged = name in _FOR_SAMPLING.split() or value == field.default
+                own = (name, value) == ("early_stopping", "true")  # as models may have it
+                self.require(unchanged or own, name, f"left at {field.default!r} with sampling, which keeps no beam")
         answers, single = self.num_hypotheses, self.sampling or self.return_alternatives  # each by itself
         most = MOST_ANSWERS if single else self.beam_size
         allowed = f"between 1 and {most}" if single else f"between 1 and beam_size ({most})"
@@ -205,7 +207,7 @@ class SearchOptions(Schema):
 _FOR_SAMPLING = (
     "sampling beam_size num_hypotheses length_penalty repetition_penalty no_repeat_ngram_size forced_eos "
     "return_alternatives return_attention return_scores min_alternative_expansion_prob min_length max_length "
-    "max_length_factor early_stopping"  # which a model's own options may have
+    "max_length_factor"
 )
 
 
