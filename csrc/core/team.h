@@ -1,10 +1,10 @@
 // A team of threads that share the work of one caller, so that a single sentence is faster on several cores.
 //
 // A job is a number of parts that may run in any order. The caller takes them from the first on, the helpers from the
-// last, and the caller waits only for parts that a helper has begun. So a helper without a free core costs nothing, one
-// that is preempted is not used for a while, and each of two threads keeps to its half of the weights, which stay in
-// its core's cache. A part must compute the same whichever thread runs it, so no result depends on the number of
-// threads.
+// last, and the caller waits only for parts that a helper has begun. So a helper without a free core costs nothing,
+// after one that was preempted the caller works alone for a while, and each of two threads keeps to its half of the
+// weights, which stay in its core's cache. A part must compute the same whichever thread runs it, so no result depends
+// on the number of threads.
 #pragma once
 
 #include <atomic>

@@ -74,9 +74,9 @@ struct Kernels {
   void (*gemm)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                int64_t rows, int64_t in, int64_t out);
 
-  // ---- recurrent cells and their attention. All are computed in double and rounded once, so each result is the
-  // nearest float: within 0.501 units in the last place, and not the nearest for at most one value in 10,000.
-  // NaN stays NaN.
+  // ---- recurrent cells and their attention. All are computed in double and rounded once, so each result is the float
+  // nearest to that of its arguments: within 0.501 units in the last place, and not the nearest for at most one value
+  // in 10,000. The arguments of a cell's gates are sums rounded to float. NaN stays NaN.
 
   // Element-wise, in place.
   void (*tanh)(float* x, int64_t n);

@@ -22,6 +22,7 @@ void for_each_floor(const LayerRows& given, int64_t first, int64_t rows, std::ve
   const double* score = beam.score + first;
   for (int64_t from = 0, to = 0; from < rows; from = to) {
     while (to < rows && request[to] == request[from]) ++to;
+    if (beam.whole != nullptr && beam.whole[first + from] != 0) continue;
     scores.clear();
     for (int64_t r = from; r < to; ++r) {
       int64_t children = 0;  // any of them give a bar that is low enough

@@ -11,16 +11,19 @@
 
 namespace sharpbeam {
 
-// The candidates that a beam search can use, of those of a request's rows, which are side by side: those whose score is
-// at least that of its `width`-th best candidate that does not end. Where a row has fewer than k of them, it is filled
-// up with token 0 at -inf.
+// The candidates that a search can use. Of a request's rows, which are side by side, a beam search uses those whose
+// score is at least that of its `width`-th best candidate that does not end. Where a row has fewer than k of them, it
+// is filled up with token 0 at -inf.
 struct BeamView {
-  const double* score;  // [rows] sum of log probabilities so far; a candidate's is its row's plus its own
+  const double* score;  // [rows] sum of log probabilities so far; a candidate's is its row's plus its own; null: all k
   int64_t width;
   int64_t children;  // most candidates of one row that count
   int32_t eos;
   std::span<const char> excluded;  // [vocab] or empty: tokens that the search does not take
   const double* open = nullptr;    // [rows] how far each score may be off, against others of its request; null: exact
+  const char* whole = nullptr;     // [rows] all k of a row count; null: of none
+  const int64_t* wanted =
+      nullptr;  // [rows] how many of the k are the row's own: a neighbor may ask for more; null: all
 
   bool ends(int32_t token) const {
     return token == eos || (!excluded.empty() && excluded[static_cast<size_t>(token)] != 0);
@@ -44,6 +47,8 @@ struct LayerRows {
   const float* floor = nullptr;
   const BeamView* beam = nullptr;  // needs `request`; a layer may return more than it says, and may ignore it
   const Estimates* estimates = nullptr;
+
+  bool narrowed() const { return beam != nullptr && beam->score != nullptr; }
 
   // Notes a row's normalizer where it is asked for.
   void note(int64_t row, float total, float error) const {

@@ -310,14 +310,14 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
 void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token,
                         float* totals, PreviewCounts& counts) const {
   check_k(k, vocab());
-  const int64_t wanted = rows.beam == nullptr ? k : rows.beam->width;
+  const int64_t wanted = rows.narrowed() && rows.beam->whole == nullptr ? rows.beam->width : k;
   const int64_t seeds = std::min({std::max(wanted, kSeeds), panels_, kMostSeeds});
   for_each_block_of_rows(rows.hidden, rows.rows, rows.request, [&](int64_t first, int64_t count, Row* row) {
     parallel_for(count, [&](int64_t r) {
       if (row[r].sound) seed(row[r], seeds);
       if (normalize) estimate(row[r], normalizer_);
     });
-    if (rows.beam != nullptr && rows.request != nullptr) set_floors(row, first, count, rows);
+    if (rows.narrowed() && rows.request != nullptr) set_floors(row, first, count, rows);
     for (int64_t r = 0; r < count; ++r) {
       if (totals != nullptr) totals[first + r] = row[r].total;
       rows.note(first + r, row[r].total, row[r].error);

@@ -49,6 +49,7 @@ class ShortlistFallbackLayer::Run final : public LayerRun {
   std::vector<Row> row_;
   std::vector<int32_t> falling_, request_, token_;
   std::vector<double> score_, scores_;
+  std::vector<char> whole_;
   std::vector<std::pair<float, int32_t>> ranked_;
 };
 
@@ -76,18 +77,21 @@ LayerRows ShortlistFallbackLayer::Run::gather(const LayerRows& rows, BeamView& b
   const int64_t count = static_cast<int64_t>(falling_.size());
   LayerRows part{reserved(hidden_, count * dim()), count};
   float *hidden = hidden_.get(), *floor = reserved(floor_, count);
-  request_.resize(falling_.size()), score_.resize(falling_.size());
+  request_.resize(falling_.size()), score_.resize(falling_.size()), whole_.resize(falling_.size());
+  const bool whole = rows.narrowed() && rows.beam->whole != nullptr;
   for (size_t i = 0; i < falling_.size(); ++i) {
     const int64_t r = falling_[i];
     std::copy_n(rows.hidden + r * dim(), dim(), hidden + static_cast<int64_t>(i) * dim());
     floor[i] = static_cast<float>(row_[static_cast<size_t>(r)].floor);
     request_[i] = rows.request[r];
-    if (rows.beam != nullptr) score_[i] = rows.beam->score[r];
+    if (rows.narrowed()) score_[i] = rows.beam->score[r];
+    if (whole) whole_[i] = rows.beam->whole[r];
   }
   part.request = request_.data(), part.floor = floor;
-  if (rows.beam != nullptr) {
+  if (rows.narrowed()) {
     beam = *rows.beam;
-    beam.score = score_.data(), beam.open = nullptr;  // which are of all rows
+    beam.score = score_.data(), beam.open = nullptr, beam.wanted = nullptr;  // which are of all rows
+    beam.whole = whole ? whole_.data() : nullptr;
     part.beam = &beam;
   }
   layer_.fallen_back_.fetch_add(count, std::memory_order_relaxed);
@@ -147,18 +151,19 @@ void ShortlistFallbackLayer::Run::find_topk(const LayerRows& rows, int64_t k, fl
     rank_log_probs(table(), logits, set.data(), size, total, some, to, tokens);
     for (int64_t i = 0; i < some; ++i) to[i] = std::min(to[i], 0.0f);
   });
-  if (rows.beam != nullptr) set_floors(rows, k, log_prob, token);
+  if (rows.narrowed()) set_floors(rows, k, log_prob, token);
   BeamView beam;
   if (!falling_.empty()) {
     ask(gather(rows, beam), k, true, log_prob, token);
-    if (rows.beam != nullptr) set_floors(rows, k, log_prob, token);
+    if (rows.narrowed()) set_floors(rows, k, log_prob, token);
   }
   falling_.clear();
   for (int64_t r = 0; r < rows.rows; ++r) {
     Row& row = row_[static_cast<size_t>(r)];
     if (std::isnan(row.total)) continue;
     // In logits from here on: the least that is among the k best, or can matter to the search.
-    row.floor = std::max<double>(row.floor, log_prob[(r + 1) * k - 1]) + row.total;
+    const int64_t wanted = rows.beam != nullptr && rows.beam->wanted != nullptr ? rows.beam->wanted[r] : k;
+    row.floor = std::max<double>(row.floor, log_prob[r * k + wanted - 1]) + row.total;
     if (layer_.test_.sure(row.outside, row.floor)) continue;
     row.floor -= 1e-6 * (1.0 + std::fabs(row.floor));  // sums were rounded
     falling_.push_back(static_cast<int32_t>(r));

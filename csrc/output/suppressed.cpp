@@ -34,8 +34,9 @@ class SuppressedRun final : public LayerRun {
   std::unique_ptr<LayerRun> run_;
   const std::vector<char>& suppressed_;
   int64_t most_;
-  Buffer log_prob_;             // [R, k + most_]
-  std::vector<int32_t> token_;  // [R, k + most_]
+  Buffer log_prob_;              // [R, k + most_]
+  std::vector<int32_t> token_;   // [R, k + most_]
+  std::vector<int64_t> wanted_;  // [R]
 };
 
 void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) {
@@ -48,6 +49,11 @@ void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob,
   if (rows.beam != nullptr) {
     beam = *rows.beam;
     beam.excluded = suppressed_;
+    if (beam.wanted != nullptr) {
+      wanted_.assign(beam.wanted, beam.wanted + rows.rows);
+      for (int64_t& wanted : wanted_) wanted = std::min(wanted + most_, width);
+      beam.wanted = wanted_.data();
+    }
     asked.beam = &beam;
   }
   run_->topk(asked, width, all_log_prob, all_token);

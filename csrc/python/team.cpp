@@ -34,6 +34,7 @@ void bind_team(nanobind::module_& module) {
              team.enter();
              team.inside.push_back(std::this_thread::get_id());
              self.inc_ref();
+             return self;
            })
       .def(
           "__exit__",

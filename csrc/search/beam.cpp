@@ -31,12 +31,16 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
 }
 
 // Where every candidate may be chosen by its log probability alone, the K best that do not end leave nothing to others.
-bool BeamSearch::narrows(const RowView& rows, BeamView& beam) const {
-  if (options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return false;
-  for (const RequestRows& request : requests_)
-    if (!request.request->prefix.empty() || !request.request->phrases.empty()) return false;
-  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}, nullptr};
-  return true;
+void BeamSearch::narrow(const RowView& rows, BeamView& beam) {
+  if (options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return;
+  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
+  whole_.clear();
+  for (const RequestRows& request : requests_) {
+    const bool whole = !request.request->prefix.empty() || !request.request->phrases.empty();
+    whole_.insert(whole_.end(), static_cast<size_t>(request.last - request.first), static_cast<char>(whole));
+    if (whole) beam.whole = whole_.data();
+  }
+  if (beam.whole != nullptr) beam.whole = whole_.data();  // it may have moved
 }
 
 void BeamSearch::advance(const RowView& rows) {

@@ -33,9 +33,9 @@
 // * Its candidates are the 2K best of each row, or 8, and the next tokens of phrases that the row lacks.
 //   The paper takes the K best of all and the best of each row, which are among these.
 // * A candidate is in bank b if it has b tokens of the phrases. Each bank is a beam of its own with places as
-//   search/banks.h divides them, out of max(K, min(C + 1, kMostRows)): so there is one for each bank, even with K = 1.
-//   A candidate that ends is finished if its rank in its bank is among these, or among K in bank C at max_length;
-//   thresholds look at the best of the bank.
+//   search/banks.h divides them, out of max(K, min(C + 1, kMostRows)): one for each bank if there are no more, even
+//   with K = 1. A candidate that ends is finished if its rank in its bank is among these, or among K in bank C at
+//   max_length; thresholds look at the best of the bank.
 // * Only what ends in bank C is an answer. The others are kept, and if there is no answer in the end, those that have
 //   most, then the best of them, take its place.
 // * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score
@@ -70,14 +70,15 @@ class BeamSearch : public Search {
 
   void enter(InFlight& entry, const SearchRequest& request) override;
   void advance(const RowView& rows) final;
-  bool narrows(const RowView& rows, BeamView& beam) const override;
+  void narrow(const RowView& rows, BeamView& beam) override;
   bool settles() const override { return settles_; }
 
   // The best candidates of a request that are allowed, best first, at most `most`; into ranked_.
   void rank(const RowView& rows, const RequestRows& request, int64_t most);
 
   std::vector<Ranked> ranked_;
-  int64_t keep_;  // how many candidates of a request are ranked
+  std::vector<char> whole_;  // [R] whether a row's request needs all of its candidates
+  int64_t keep_;             // how many candidates of a request are ranked
 
  private:
   bool advance(const RowView& rows, const RequestRows& request);

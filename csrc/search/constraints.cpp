@@ -38,18 +38,19 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
   rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, nullptr, 0, 0, 0.0f});
   prefixes_ = phrases_ = false;
-  int64_t more = 0;
   find_next(rows, requests, tree);
   find_required(rows, requests, tree);
   for (const RequestRows& request : requests)
     for (int64_t row = request.first; row < request.last; ++row)
       rules_[static_cast<size_t>(row)].last = rows.length[row] + 1 == request.request->max_length;
-  if (repetition_) {
-    find_repeats(rows, tree);
-    for (const RowRules& row : rules_) more = std::max(more, row.worse_end - row.worse_begin);
+  if (repetition_) find_repeats(rows, tree);
+  wanted_.clear();
+  for (const RowRules& row : rules_) {
+    const int64_t least = row.phrases != nullptr ? std::max(least_, keep_required()) : least_;
+    const int64_t more = row.worse_end - row.worse_begin + (bias_ && row.next != kNone);
+    wanted_.push_back(std::min(least + more, options_.vocab));
   }
-  const int64_t least = phrases_ ? std::max(least_, keep_required()) : least_;
-  return std::min(least + more + (bias_ && prefixes_), options_.vocab);
+  return wanted_.empty() ? least_ : *std::max_element(wanted_.begin(), wanted_.end());
 }
 
 // The tokens of each row that get worse, and among them those that are banned.

@@ -54,8 +54,10 @@ class Constraints {
   // Whether logits are penalized: then `apply` needs what was taken off them.
   bool takes_totals() const { return options_.repetition_penalty > 1.0 && !options_.keeps_beam(); }
 
-  // How many candidates of each of these rows the output layer has to find. To be asked first in a step.
+  // How many candidates of each of these rows the output layer has to find, and how many of them are the row's own [R].
+  // To be asked first in a step.
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
+  const std::vector<int64_t>& own_wanted() const { return wanted_; }
 
   // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, if the output
   // layer did not find it: instead of the last one. Asks for what the next tokens of phrases add. Throws
@@ -119,6 +121,7 @@ class Constraints {
   double less_ = 0.0, more_ = 0.0;  // log(1 - beta), log(beta)
 
   std::vector<RowRules> rules_;  // [R], of this step
+  std::vector<int64_t> wanted_;  // [R]
   bool prefixes_ = false;        // whether any row of this step has a next token of a prefix
   bool phrases_ = false;         // whether any request of this step has phrases
   int64_t most_required_ = 0;    // next tokens of phrases of a row, the most

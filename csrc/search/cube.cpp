@@ -107,9 +107,16 @@ void CubeSearch::share_candidates(Forward& forward, const RowView& rows, int64_t
     std::copy_n(hidden + speaks_[a] * dim, dim, &asked_hidden_[a * dim]);
     asked_request_[a] = rows.request[ran_[speaks_[a]]];
   }
+  asked_wanted_.assign(speaks_.size(), 1);
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    int64_t& own = asked_wanted_[static_cast<size_t>(speaker_of(row))];
+    own = std::max(own, constraints_.own_wanted()[static_cast<size_t>(row)]);
+  }
+  BeamView beam{};
+  beam.wanted = asked_wanted_.data();
   asked_token_.resize(static_cast<size_t>(asked * k));
   asked_log_prob_.resize(asked_token_.size());
-  work_.settled += forward.exact_topk(asked_hidden_.data(), asked_request_.data(), asked, k, nullptr,
+  work_.settled += forward.exact_topk(asked_hidden_.data(), asked_request_.data(), asked, k, &beam,
                                       asked_log_prob_.data(), asked_token_.data());
   work_.sub_cubes += asked;
   token_.resize(static_cast<size_t>(rows.rows * k));

@@ -60,6 +60,7 @@ class CubeSearch : public BeamSearch {
   std::vector<float> unit_;  // [G, D] hidden vectors of length 1
   std::vector<float> asked_hidden_, asked_log_prob_;
   std::vector<int32_t> asked_request_, asked_token_;
+  std::vector<int64_t> asked_wanted_;
   std::vector<int64_t> asked_item_;
 };
 

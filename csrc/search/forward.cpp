@@ -29,10 +29,10 @@ int64_t Forward::exact_topk(const float* hidden, const int32_t* request, int64_t
   return settle(hidden, request, rows, k, log_prob);
 }
 
-int64_t Forward::topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                                 int32_t* token, float* total) {
+int64_t Forward::topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k,
+                                 const BeamView* beam, float* log_prob, int32_t* token, float* total) {
   const Estimates found = reserve(rows);
-  topk(hidden, request, rows, k, nullptr, &found, log_prob, token);
+  topk(hidden, request, rows, k, beam, &found, log_prob, token);
   const int64_t settled = settle(hidden, request, rows, k, log_prob);
   for (int64_t row = 0; row < rows; ++row) total[row] = (error_[row] > 0.0f ? exact_ : total_)[row];
   return settled;

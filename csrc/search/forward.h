@@ -57,8 +57,8 @@ class Forward {
   int64_t exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                      float* log_prob, int32_t* token);
   // topk with exact normalizers, which are put into `total` [rows] where the layer has them, else 0.
-  int64_t topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, float* log_prob,
-                          int32_t* token, float* total);
+  int64_t topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
+                          float* log_prob, int32_t* token, float* total);
   int64_t exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
                          float* log_prob, bool proven = false);
   // Frees every state but the named ones (repeats allowed).

@@ -103,20 +103,21 @@ void Search::predict(Forward& forward, const RowView& rows) {
   token_.resize(static_cast<size_t>(rows.rows * k));
   log_prob_.resize(token_.size());
   const float* hidden = forward.step(rows.request, rows.state, rows.token, rows.rows, states_.data());
-  BeamView beam;
-  const BeamView* narrow = narrows(rows, beam) ? &beam : nullptr;
+  BeamView beam{};
+  narrow(rows, beam);
+  beam.wanted = constraints_.own_wanted().data();
   if (forward.estimates() && settles()) {
     const Estimates* estimates = open_.begin(rows, requests_);
     beam.open = open_.spread();
-    forward.topk(hidden, rows.request, rows.rows, k, narrow, estimates, log_prob_.data(), token_.data());
+    forward.topk(hidden, rows.request, rows.rows, k, &beam, estimates, log_prob_.data(), token_.data());
     open_.keep(rows, requests_, hidden, forward.dim());
     settle_required(rows, k);
   } else if (constraints_.takes_totals()) {
     total_.resize(static_cast<size_t>(rows.rows));
-    work_.settled +=
-        forward.topk_and_totals(hidden, rows.request, rows.rows, k, log_prob_.data(), token_.data(), total_.data());
+    work_.settled += forward.topk_and_totals(hidden, rows.request, rows.rows, k, &beam, log_prob_.data(), token_.data(),
+                                             total_.data());
   } else {
-    work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, narrow, log_prob_.data(), token_.data());
+    work_.settled += forward.exact_topk(hidden, rows.request, rows.rows, k, &beam, log_prob_.data(), token_.data());
   }
   work_.settled += constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
   const float* total = constraints_.takes_totals() ? total_.data() : nullptr;

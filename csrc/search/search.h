@@ -83,8 +83,8 @@ class Search {
   virtual void enter(InFlight&, const SearchRequest&) {}
   // Runs rows and finds candidates for all of them, into states_ and candidates_.
   virtual void predict(Forward& forward, const RowView& rows);
-  // Whether only candidates that `beam` can use matter to this step.
-  virtual bool narrows(const RowView&, BeamView&) const { return false; }
+  // Fills in `beam` where only candidates that it can use matter to this step.
+  virtual void narrow(const RowView&, BeamView&) {}
   // Whether it asks for exact scores where a decision needs them. Others take exact ones of all rows where the output
   // layer's estimates are rough.
   virtual bool settles() const { return false; }

@@ -1,8 +1,9 @@
 // Recurrent layers and their attention, without the matmuls: tanh, sigmoid, cell updates. Part of body.h.
 //
-// All is computed in double and rounded once at the end, so that the result is the float nearest to the exact value but
-// for some of 10,000 cases. Any other sufficiently exact computation, such as the C library's in double, then gives the
-// same float. That matters where matmuls quantize their inputs: one last bit may round to another integer.
+// All but the sums of gates is computed in double and rounded once at the end, so that the result is the float nearest
+// to the exact value but for some of 10,000 cases. Any other sufficiently exact computation, such as the C library's in
+// double, then gives the same float. That matters where matmuls quantize their inputs: one last bit may round to
+// another integer.
 
 constexpr double kRoundDouble = 0x1.8p52;  // adding it rounds to an integer, kept in the low bits
 constexpr double kMaxExponent = 200;       // largest argument of exp: the product of three results stays finite

@@ -72,14 +72,23 @@ inline double log_of(double x) {
   return static_cast<double>(e) * 0x1.62e42fefa39efp-1 + 2.0 * f * series;
 }
 
+// Vectors that are summed up in floats: a lane whose sum is 1 takes nothing below 6e-8 any more, and of a large
+// vocabulary such tokens have a part that counts together.
+constexpr int64_t kVectorsInFloat = 16;
+
 float log_sum_exp_below_kernel(const float* x, float top, int64_t n) {
   top = shift_of(top);
   const Vec shift = set(top);
-  Vec total = set(0.0f);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) total = add_exp(total, sub(load(x + i), shift));
-  if (i < n) total = add_exp(total, sub(load_part(x + i, n - i, -kInfinity), shift));
-  return static_cast<float>(static_cast<double>(top) + log_of(static_cast<double>(sum(total))));
+  Doubles all = set_double(0.0);
+  for (int64_t i = 0; i < n;) {
+    const int64_t stop = n - i > kVectorsInFloat * kLanes ? i + kVectorsInFloat * kLanes : n;
+    Vec total = set(0.0f);
+    for (; i + kLanes <= stop; i += kLanes) total = add_exp(total, sub(load(x + i), shift));
+    if (i < stop) total = add_exp(total, sub(load_part(x + i, stop - i, -kInfinity), shift));
+    i = stop;
+    all = add(all, widen(total));
+  }
+  return static_cast<float>(static_cast<double>(top) + log_of(sum(all)));
 }
 
 float log_sum_exp_kernel(const float* x, int64_t n) {
@@ -100,11 +109,13 @@ void panel_maxima_kernel(const float* x, int64_t panels, float* top) {
 
 float sum_exp_in_panels_kernel(const float* x, float top, const int32_t* panel, int64_t panels) {
   const Vec shift = set(top);
-  Vec total = set(0.0f);
+  Doubles all = set_double(0.0);
   for (int64_t p = 0; p < panels; ++p) {
     const float* from = x + int64_t{panel[p]} * kPanel;
+    Vec total = set(0.0f);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kPanel; i += kLanes) total = add_exp(total, sub(load(from + i), shift));
+    all = add(all, widen(total));
   }
-  return sum(total);
+  return static_cast<float>(sum(all));
 }

@@ -7,8 +7,8 @@
 
 namespace sharpbeam {
 
-// The number type of all matmuls, and the precomputations of SHARP section 4 that save some of them. Each changes the
-// order of a few sums, and with it their last bits; it can be left out for comparisons.
+// The number type of all matmuls, and the precomputations of SHARP section 4 that save some of them. That of attention
+// changes the order of a few sums, and with it last bits; the others change none.
 struct ComputeOptions {
   ComputeType type = ComputeType::float32;
   int64_t precomputed_embeddings = 0;  // 4.2: how many tokens, the first of the vocabulary, have their matmuls cached

@@ -20,7 +20,7 @@ void check_sources(const int32_t* request, const Sources& sources, int64_t vocab
   for (int64_t i = 0; i < sources.count; ++i) {
     const std::string name = "request " + std::to_string(request[i]);
     if (admitted(request[i]) || !asked.insert(request[i]).second)
-      throw std::invalid_argument(name + " is admitted already; evict it first.");
+      throw std::invalid_argument(name + " is admitted already, or named twice; evict it first.");
     if (sources.length[i] < 1)
       throw std::invalid_argument(name + " has a source of " + std::to_string(sources.length[i]) +
                                   " tokens; it must have 1 or more.");

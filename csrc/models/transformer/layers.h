@@ -41,7 +41,6 @@ class Norm {
 // Residual connection and layer norm around each sublayer f: x + f(norm(x)) (pre-norm) or norm(x + f(x)) (post-norm).
 class Residual {
  public:
-  Residual() = default;
   Residual(const Weights& weights, const std::string& name, const TransformerConfig& config);
 
   // The input of f: norm(x), which is written to `normalized`, or x [rows, D].
@@ -65,7 +64,6 @@ struct Heads {
   int64_t dim = 0;    // of one head
   float scale = 1.0f;
 
-  Heads() = default;
   Heads(int64_t heads, const TransformerConfig& config);
 
   int64_t width() const { return count * dim; }
@@ -104,7 +102,6 @@ class FeedForward {
 // Token embeddings and positions.
 class Embedding {
  public:
-  Embedding() = default;
   // `side` is "source" or "target".
   Embedding(const Weights& weights, const std::string& side, const TransformerConfig& config);
 

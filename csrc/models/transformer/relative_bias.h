@@ -30,7 +30,6 @@ class RelativeBias {
 // The biases of a side: one for each layer, one for all layers, or none.
 class RelativeBiases {
  public:
-  RelativeBiases() = default;
   RelativeBiases(const Weights& weights, const TransformerConfig& config, Side side);
 
   // That of a layer; null where there is none.

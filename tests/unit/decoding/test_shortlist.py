@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
-from sharpbeam.output_layers.shortlist import Shortlist
+from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 
 
 @pytest.fixture()
@@ -41,6 +42,33 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
             assert result.hypotheses == alone[text].hypotheses
     exact = translator.translate(texts, beam_size=beam_size, max_length=12)
     assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 4},
+        {"beam_size": 3, "no_repeat_ngram_size": 2},
+        {"beam_size": 1, "repetition_penalty": 1.3},
+        {"beam_size": 3, "repetition_penalty": 1.3, "cube_pruning": "exact"},
+    ],
+)
+def test_whether_a_row_falls_back_does_not_depend_on_neighbors(
+    translator: Translator, sentences: list[str], options: dict[str, Any]
+) -> None:
+    """A row falls back where its least candidate is unlikely; neighbors with a prefix or repeats ask for more."""
+    width = translator.loaded.model.output()[0].shape[1]
+    direct = np.array([[0, 1, -7], [0, 0, 0]], np.float32)  # of logits beyond e^-7 of the mass in the set
+    zeros = (np.zeros(shape, np.float32) for shape in ((4, width), 4, (2, 4)))
+    translator.loaded.artifacts.save("shortlist_test", ShortlistTest(*zeros, direct, 0.0, 1.0, 0.5), {})
+    translator = Translator(translator.loaded.folder, max_length=12, output_layer="shortlist", batch_tokens=1000)
+    texts = sentences[:40]
+    prefixes = [None if number % 5 else "ba" for number in range(40)]
+    together = translator.translate(texts, target_prefix=prefixes, **options)
+    for text, prefix, answer in zip(texts, prefixes, together, strict=True):
+        assert translator.translate([text], target_prefix=[prefix], **options)[0].hypotheses == answer.hypotheses
+    share = translator.output_layer(translator.defaults).fallback_share
+    assert share is not None and 0.05 < share < 0.95
 
 
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):

@@ -72,10 +72,14 @@ def test_tables_are_bit_equal_and_rows_stand_alone(seed, rows, inputs, outputs, 
         assert product.apply(x[row : row + 1]).tobytes() == truth[row : row + 1].tobytes()
 
 
-@pytest.mark.parametrize(("rows", "inputs"), [(70, 1001), (9, 8193), (3, 65536)])
-def test_wide_int8_rows_that_are_taken_in_several_passes(rows, inputs):
-    product, x = _core.Linear(normal(0, 70, inputs), None, "int8"), normal(1, rows, inputs)
+@pytest.mark.parametrize(
+    ("kind", "rows", "inputs"),
+    [("int8", 200, 37), ("int16", 200, 37), ("int8", 70, 1001), ("int8", 9, 8193), ("int8", 3, 65536)],
+)
+def test_rows_that_are_taken_in_several_passes(kind, rows, inputs):
+    product, x = _core.Linear(normal(0, 70, inputs), None, kind), normal(1, rows, inputs)
     truth = product.apply(x, "scalar")
+    assert product.apply(x[-1:], "scalar").tobytes() == truth[-1:].tobytes()
     for isa in table_names():
         assert product.apply(x, isa).tobytes() == truth.tobytes(), isa
 

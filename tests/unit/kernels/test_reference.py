@@ -282,6 +282,19 @@ def test_softmax_and_log_sum_exp(size, scale):
     assert error(_core.log_sum_exp(x), reference.log_sum_exp(rest)) > 1e-6
 
 
+@pytest.mark.parametrize("size", [32_000, 256_206])
+def test_a_large_vocabulary_keeps_its_tail_next_to_a_sure_token(size):
+    """Broken: one sum of floats, which takes nothing below half a unit of its last place."""
+    x = normal(size, size) - 17
+    x[size // 2] = 0.0
+    truth = reference.log_sum_exp(x)
+    assert abs(_core.log_sum_exp(x) - truth) <= 1e-6
+    lanes = np.exp(np.resize(x, (-(-size // 16), 16)), dtype=np.float32)
+    lanes.reshape(-1)[size:] = 0
+    broken = np.float32(np.log(np.cumsum(lanes, axis=0, dtype=np.float32)[-1].sum(dtype=np.float64)))
+    assert abs(broken - truth) > 1e-6
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 9])
 def test_a_row_of_a_softmax_has_the_bits_of_the_row_alone(rows, size):
