@@ -57,7 +57,7 @@ namespace sharpbeam {
 
 class BeamSearch : public Search {
  public:
-  static constexpr int64_t kMostRows = 16;  // for the banks of a request with phrases, if K is less
+  static constexpr int64_t kMostRows = 64;  // for the banks of a request with phrases, if K is less
 
   explicit BeamSearch(const SearchOptions& options);
 

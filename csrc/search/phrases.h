@@ -9,7 +9,7 @@
 // The search (search/beam.h) adds the tokens of `append_next` to the candidates of a row, whatever their rank, with the
 // log probability that the output layer has for them. It divides the beam among banks, one for each number of tokens
 // met, so that hypotheses which lack some are not pushed off. The beam has K places, or one for each bank if that is
-// more, up to 16; banks share them, and leave what they do not use to others (search/banks.h). Answers have all
+// more, up to 64; banks share them, and leave what they do not use to others (search/banks.h). Answers have all
 // phrases; where none can, those that met the most are taken.
 //
 // A met phrase counts as many tokens as its longest form, a begun one those that are there. Right after a phrase no

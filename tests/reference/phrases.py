@@ -14,7 +14,7 @@ from reference.beam import Beam, NextLogProbs, continuations, is_done, repeats
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.types import Phrases
 
-MOST_ROWS, LEAST = 16, -20.0
+MOST_ROWS, LEAST = 64, -20.0
 
 
 @dataclass(frozen=True)
