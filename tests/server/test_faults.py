@@ -210,6 +210,10 @@ def test_a_fault_of_ours_is_told_without_the_text(
     assert not any("secret" in record.getMessage() for record in caplog.records)
 
 
+def test_one_connection_is_one(serve: Callable[..., Live], sentences: list[str]) -> None:
+    assert serve(max_connections=1).translate(sentences[0]).status_code == 200
+
+
 def test_many_connections_are_held_open(serve: Callable[..., Live], sentences: list[str]) -> None:
     import resource
 

@@ -92,12 +92,32 @@ def test_the_direction_is_in_the_name(tiny_model: Path, tmp_path: Path, name: st
     assert entry.pairs == {pair}
 
 
-def test_a_name_without_direction_is_an_error(tiny_model: Path) -> None:
+def test_a_name_without_direction_is_an_error(tiny_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
     from sharpbeam.server.catalog import Catalog
 
+    for name in ("model", "base", "tiny", "en-pt-tiny", "de-en-big", "de-de"):
+        folder = str(shutil.copytree(tiny_model, tmp_path / name))
+        with pytest.raises(OptionError, match="write SOURCE-TARGET=FOLDER"):
+            Catalog([folder])
     with pytest.raises(OptionError, match="write SOURCE-TARGET=FOLDER"):
-        Catalog([str(tiny_model)])
+        Catalog([f"de-de={tiny_model}"])
+
+
+def test_one_folder_may_serve_several_directions(tiny_model: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
+    from sharpbeam.server.catalog import Catalog
+
+    assert Catalog([f"de-en={tiny_model}", f"nl-en={tiny_model}"]).sources == ["de", "nl"]
+
+
+def test_a_name_of_a_registry_says_its_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastapi", reason="needs the extra sharpbeam[server]")
+    from sharpbeam.server import catalog
+
+    monkeypatch.setattr(catalog, "check", lambda name: None)  # which looks into the registry
+    (entry,) = catalog.Catalog(["firefox:en-pt/tiny"]).entries.values()
+    assert entry.pairs == {("en", "pt")}
 
 
 def test_a_multilingual_model_has_all_its_directions(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from asyncio import Semaphore
+
 from sharpbeam.server.refusals import Refused
 
 AGAIN = 1.0  # seconds after which a client may try again
+AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
 
 
 class Admission:
@@ -22,6 +25,7 @@ class Ticket:
 
     def __init__(self, admission: Admission, texts: int) -> None:
         self._admission, self.texts, self._pending, self._begun = admission, texts, 0, False
+        self.places = Semaphore(AT_ONCE)  # of its sentences in flight
 
     def __enter__(self) -> Ticket:
         """Raises Refused as `add`."""

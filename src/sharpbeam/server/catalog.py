@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sharpbeam.decoding.languages import LanguageTags
@@ -13,6 +13,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.hub.cache import check
 from sharpbeam.hub.names import name_of
 from sharpbeam.options.server import LANGUAGE
+from sharpbeam.server.languages import NAMES
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.storage.model_folder import read_facts
 
@@ -45,7 +46,10 @@ class Catalog:
 
         Raises ModelError for what is no model, OptionError where a direction is missing.
         """
-        self.entries = {entry.name: entry for entry in map(_entry, models)}
+        self.entries = dict[str, Entry]()
+        for entry in map(_entry, models):
+            known = self.entries.get(entry.name, entry)
+            self.entries[entry.name] = replace(entry, pairs=known.pairs | entry.pairs)
         self.pivot = pivot
         self._direct: dict[tuple[str, str], Hop] = {}
         for entry in self.entries.values():
@@ -89,10 +93,16 @@ class Catalog:
         return sorted(direct - {source})
 
 
+def _is_language(code: str) -> bool:
+    language, _, region = code.replace("_", "-").partition("-")
+    return language in NAMES and not (len(region) > 2 and region.islower() and region not in ("hans", "hant"))
+
+
 def _entry(argument: str) -> Entry:
     """The entry of a model as it is named on the command line."""
     direction, equals, name = argument.partition("=")
-    if not equals or Path(argument).exists():
+    said = bool(equals) and not Path(argument).exists()
+    if not said:
         direction, name = argument, argument
     fetched = name_of(name)  # of one direction, and fetched at the first use
     if lazy := fetched is not None and fetched.registry in ("firefox", "bergamot"):
@@ -102,10 +112,14 @@ def _entry(argument: str) -> Entry:
         pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}
         return Entry(name, frozenset(pairs), True)
     match = DIRECTION.fullmatch(direction)
-    if match is None:
+    pair = [code for code in match.groups() if code] if match else []
+    if not said and fetched is not None and fetched.registry in ("firefox", "bergamot", "opus"):
+        pair = [*fetched.pair[:2]]
+    elif not said and not all(map(_is_language, pair)):  # words that look like some
+        pair = []
+    if len(pair) != 2 or pair[0] == pair[1]:
         raise OptionError(
             f"the model {name!r} has one direction, and {direction!r} does not say which; write SOURCE-TARGET=FOLDER, "
             f"for example de-en={name}"
         )
-    source, target = [code for code in match.groups() if code]
-    return Entry(name, frozenset({(source, target)}), False)
+    return Entry(name, frozenset({(pair[0], pair[1])}), False)

@@ -21,7 +21,6 @@ from sharpbeam.server.workers import Advance
 from sharpbeam.text.glossary import Glossary, RequiredTerms
 
 BURST = 32  # tasks that begin before others have the event loop
-AT_ONCE = 32  # sentences of one request in flight, so that a long one leaves capacity to others
 Each = TypeVar("Each")
 T = TypeVar("T")
 
@@ -73,11 +72,10 @@ class Decoder:
         return replace(translation, hypotheses=(best,))
 
     async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
-        """The translations of all jobs, of which at most AT_ONCE are in flight."""
-        places = asyncio.Semaphore(AT_ONCE)
+        """The translations of all jobs, of which as many are in flight as the request has places."""
 
         async def sentence(job: Job) -> Translation:
-            async with places:
+            async with self.ticket.places:
                 return await self._sentence(job)
 
         return await all_of(sentence, jobs)  # cancelling a task frees the rows of its request

@@ -38,7 +38,7 @@ class Gate:
         admitted = self.admit_by_header(request)
         fields = await read_fields(request, options.body_limit, options.body_timeout)
         if not admitted:
-            self.admit(request, fields.get("api_key") or fields.get("auth_key"))  # DeepL's name for it
+            self.admit_by_body(request, fields)
         return fields
 
     def admit_by_header(self, request: Request) -> bool:
@@ -47,6 +47,10 @@ class Gate:
             return False
         self.admit(request)
         return True
+
+    def admit_by_body(self, request: Request, fields: Mapping[str, Any]) -> None:
+        """Admit a request by a key in the fields of its body; raises Refused."""
+        self.admit(request, fields.get("api_key") or fields.get("auth_key"))  # DeepL's name for it
 
     def admit(self, request: Request, key: object = None) -> None:
         """Raise Refused unless the client has a key, where one is needed; `key` counts where the headers have none."""

@@ -71,7 +71,7 @@ def configuration(app: Any, options: ServerOptions) -> uvicorn.Config:
     """Uvicorn's configuration: without its logs, which name paths and addresses in a form of their own."""
     return uvicorn.Config(
         app, http=connection_type(options), ws="none", lifespan="on", log_config=None, log_level="error",
-        access_log=False, server_header=False, limit_concurrency=options.max_connections, backlog=BACKLOG,
+        access_log=False, server_header=False, limit_concurrency=options.max_connections + 1, backlog=BACKLOG,
         timeout_graceful_shutdown=options.drain,
     )  # fmt: skip
 
@@ -85,9 +85,10 @@ def listen(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise SharpbeamError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --port or --host."
+            f"cannot listen on {host} port {port}: {reason}; choose another --port or --host."
         ) from error
     return listener
 

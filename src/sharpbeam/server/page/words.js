@@ -112,7 +112,7 @@ async function openMenu(span, sentence, word) {
   menu.replaceChildren(note("…"));
   const prefix = Array.from(sentence.translation).slice(0, word.begin).join("");
   try {
-    const body = { sentence: sentence.source, source: shown.from, target: shown.to, prefix: prefix.trimEnd(), count: 6 };
+    const body = { sentence: sentence.source, source: shown.from, target: shown.to, prefix: prefix.trimEnd() };
     const { alternatives } = await ask("alternatives", body);
     if (!span.isConnected) return;
     const others = alternatives.filter((text) => text !== sentence.translation);

@@ -47,7 +47,7 @@ class Upload:
     """A document that is translated while its client asks from time to time how far it is."""
 
     key: str
-    work: asyncio.Task[str]  # to the name of its translation; raises Refused
+    work: asyncio.Task[tuple[str, str]]  # to the name of its translation, or to why there is none
 
 
 def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter:
@@ -64,23 +64,22 @@ def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter
         client = gate.client(request)
         terms = glossaries.glossary(client, fields.glossary_id, source, target)
 
-        async def work() -> str:
+        async def work() -> tuple[str, str]:  # never raises: what the task keeps of an error holds the document too
             try:
                 with Deadline(service.options.file_timeout):
                     translation = await service.translate_file(content, format, source, target, terms)
-                    return files.put(client, translation, len(translation), suffix)
-            except Refused:
-                raise
+                    return files.put(client, translation, len(translation), suffix), ""
+            except Refused as error:
+                return "", str(error)
             except Exception as error:
                 log.error("%s", json.dumps({"event": "fault", **places(error)}))
-                raise Refused(500, "internal error") from None
-            raise Refused(503, "it took too long")
+                return "", "internal error"
+            return "", "it took too long"
 
         document = Upload(secrets.token_urlsafe(24), asyncio.create_task(work()))
-        document.work.add_done_callback(lambda work: work.cancelled() or work.exception())  # no client may ask
         return {"document_id": documents.put(client, document), "document_key": document.key}
 
-    async def work_of(request: Request, id: str) -> asyncio.Task[str]:
+    async def work_of(request: Request, id: str) -> asyncio.Task[tuple[str, str]]:
         key = KeyFields.of(await gate.fields(request)).document_key
         document = documents.get(id).value
         if not hmac.compare_digest(document.key.encode(), key.encode()):
@@ -92,15 +91,15 @@ def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter
         work = await work_of(request, id)
         if not work.done():
             return {"document_id": id, "status": "translating"}
-        if error := work.exception():
-            return {"document_id": id, "status": "error", "error_message": str(error)}
+        if reason := work.result()[1]:
+            return {"document_id": id, "status": "error", "error_message": reason}
         return {"document_id": id, "status": "done"}
 
     @routes.post("/document/{id}/result", openapi_extra=KeyFields.description("The translation of a document"))
     async def result(request: Request, id: Id) -> Response:
         work = await work_of(request, id)
-        if not work.done() or work.exception():
+        if not work.done() or not work.result()[0]:
             raise Refused(503, "Document translation is not done")
-        return download(files, work.result())
+        return download(files, work.result()[0])
 
     return routes

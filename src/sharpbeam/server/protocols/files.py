@@ -52,7 +52,7 @@ async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[F
     admitted = gate.admit_by_header(request)
     form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
     if not admitted:
-        gate.admit(request, form.get("api_key"))
+        gate.admit_by_body(request, form)
     fields = kind.of(dict(form))
     if not isinstance(fields.file, UploadFile) or not fields.file.filename:
         raise bad_request("Invalid request: missing file parameter")

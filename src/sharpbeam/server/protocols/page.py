@@ -24,7 +24,7 @@ class AlternativesFields(RequestFields):
     source: str = Field(description="code of its language, as /languages lists it")
     target: str = Field(description="code of the language to translate into")
     prefix: str = Field("", description="what stays of the translation, before the place")
-    count: int = Field(5, description="number of other words")
+    count: int = Field(6, description="number of other words; if it is left out, at most as many as may be asked for")
 
 
 def router(gate: Gate) -> APIRouter:
@@ -42,13 +42,15 @@ def router(gate: Gate) -> APIRouter:
         fields = AlternativesFields.of(await gate.fields(request))
         code_of = service.catalog.code_of
         route = service.catalog.route(code_of(fields.source), code_of(fields.target))
-        if not 1 <= fields.count <= max(1, options.alternatives_limit):
-            raise bad_request(f"Invalid request: count must be between 1 and {options.alternatives_limit}")
+        most = max(1, options.alternatives_limit)
+        count = fields.count if "count" in fields.model_fields_set else min(fields.count, most)
+        if not 1 <= count <= most:
+            raise bad_request(f"Invalid request: count must be between 1 and {most}")
         if len(fields.sentence) + len(fields.prefix) > (options.char_limit or 10**9):
             raise bad_request(f"Invalid request: request exceeds text limit ({options.char_limit})")
         if not route:
             return {"alternatives": []}
-        work = service.alternatives(fields.sentence, route, fields.prefix, fields.count)
+        work = service.alternatives(fields.sentence, route, fields.prefix, count)
         return {"alternatives": await gate.answer(request, work)}
 
     @routes.get("/metrics", summary="Metrics for Prometheus")
