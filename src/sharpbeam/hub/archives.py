@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -37,7 +38,7 @@ def unpack(archive: Path, folder: Path) -> None:
                     fault = "the archive unpacks to far more than it has; that is no model."
                     with open_member() as file, (folder / path.name).open("xb") as out:
                         left -= copy(file, out, left, fault)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, FileExistsError, RuntimeError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError) as error:
         raise ModelError(f"{archive.name} cannot be unpacked: {error}.") from error
 
 

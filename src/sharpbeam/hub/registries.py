@@ -76,7 +76,7 @@ def resolve(name: Name) -> ListedModel:
     own = [each for each in entries if _same(each, source, target)]
     fitting = [each for each in own if kind in ("", each.kind)]
     if fitting:
-        return max(fitting, key=lambda each: (each.released, each.version))
+        return replace(max(fitting, key=lambda each: (each.released, each.version)), name=name)
     more = f" It has {', '.join(each.kind for each in own)}." if own else ""
     more = more or _pivots(entries, name.registry, source, target)
     raise InputError(

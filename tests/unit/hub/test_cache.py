@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import lzma
 import os
 import random
 import signal
@@ -284,6 +285,7 @@ EVIL = {
     "bomb": tar_of({"model.npz": bytes(1 << 27)}),
     "no archive": b"MZ" * 100,
     "cut": tar_of({"model.npz": os.urandom(1 << 20)})[: 1 << 19],
+    "broken xz": lzma.compress(gzip.decompress(tar_of({"model.npz": os.urandom(1 << 20)})))[: 1 << 19] + bytes(99),
 }
 
 
