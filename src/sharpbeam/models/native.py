@@ -63,7 +63,7 @@ class NativeModel:
         A matrix may be float16, or int8 with a scale for each row as NAME.scale: it is widened while it is packed.
 
         Products are computed in `compute_type` (csrc/linear/linear.h); all else is float32. The `shortcuts` spare
-        products of recurrent models (MachineOptions), of which that of attention changes last bits. Embedding tables are not
+        products of recurrent models (MachineOptions); that of attention changes last bits. Embedding tables are not
         copied, so the arrays must not be written to afterwards. Raises ModelError if names or shapes do not fit,
         OptionError if this machine has no table `isa`, or `compute_type` is none.
         """

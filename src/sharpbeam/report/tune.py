@@ -17,6 +17,7 @@ from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.storage.artifacts import present_artifacts
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.records import TUNED, save_tuned
 from sharpbeam.text.lines import TextInput
 
@@ -110,6 +111,8 @@ def tune(
     folder = find_model(model)
     if folder in bundled_models().values() and not dry_run:
         raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, or give --dry-run.")
+    if not dry_run:
+        check_folder(folder, f"the choice to {folder}", "a copy of the model, or --dry-run")
     say = progress or (lambda _: None)
     reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads))
     files = [Path(one) for one in text]

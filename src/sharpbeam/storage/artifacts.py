@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from sharpbeam import _core
-from sharpbeam.errors import ModelError, OptionError
+from sharpbeam.errors import ModelError, OptionError, OutputError, failing
 from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, Stored
 from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact
 from sharpbeam.storage.atomic import replacing_files
@@ -120,7 +120,8 @@ class FolderArtifacts:
         """Write the artifact; `facts` are its training text and quality. Raises OutputError."""
         kind, tensors, record = find_artifact(name), f"{name}.safetensors", f"{name}.json"
         arrays, own = kind.write(value)
-        with replacing_files(self.folder, tensors, record) as temporary:
+        place = replacing_files(self.folder, tensors, record)
+        with failing(OutputError, f"write {self.folder / record}"), place as temporary:
             save_tensors(temporary / tensors, arrays)
             digest = {f"{name}_sha256": file_digest(temporary / tensors)}
             content = {"format_version": kind.version, **self._identity(kind), **digest, **_merged(own, facts)}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sharpbeam.errors import ModelError
+from sharpbeam.errors import ModelError, OutputError, failing
 from sharpbeam.storage.atomic import write_text
 from sharpbeam.storage.model_folder import read_facts
 from sharpbeam.text.json import WORDS, read_json
@@ -104,4 +104,5 @@ def read_tuned(folder: Path) -> dict[str, str]:
 
 
 def _save(path: Path, facts: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps({"format_version": FORMAT_VERSION, **facts}, indent=1) + "\n")
+    with failing(OutputError, f"write {path}"):
+        write_text(path, json.dumps({"format_version": FORMAT_VERSION, **facts}, indent=1) + "\n")
