@@ -32,15 +32,39 @@ void OpenScores::keep(const RowView& rows, const std::vector<RequestRows>& reque
   resize(dim);
   place_.assign(static_cast<size_t>(rows.rows), TokenTree::kSettled);
   for (const RequestRows& request : requests) {
+    if (request.request->open.size() >= request.request->most_open) release_dead(rows, request);
     for (int64_t row = request.first; row < request.last; ++row) {
       const auto r = static_cast<size_t>(row);
       if (error_[r] == 0.0f) continue;
       const int32_t place = place_[r] = take();
-      places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, false, 0.0};
+      places_[static_cast<size_t>(place)] = {total_[r], error_[r], request.index, false, false, false, 0.0};
       std::copy_n(hidden + row * dim, dim, hidden_of(place));
       request.request->open.push_back(place);
     }
   }
+}
+
+// Frees the places that no hypothesis of a request rests on any more, and lets as many come again before the next time.
+void OpenScores::release_dead(const RowView& rows, const RequestRows& request) {
+  InFlight& own = *request.request;
+  const auto visit = [&](int32_t node) {
+    for (; node != TokenTree::kRoot; node = tree_.parent(node)) {
+      const int32_t at = tree_.open(node);
+      if (at == TokenTree::kSettled) continue;
+      bool& alive = places_[static_cast<size_t>(at)].alive;
+      if (alive) return;  // so is all above
+      alive = true;
+    }
+  };
+  for (int64_t row = request.first; row < request.last; ++row) visit(rows.node[row]);
+  for (const Finished& each : own.pool.best) visit(each.node);
+  for (const Lacking& each : own.lacking) visit(each.finished.node);
+  const auto dead = std::partition(own.open.begin(), own.open.end(),
+                                   [&](int32_t at) { return places_[static_cast<size_t>(at)].alive; });
+  free_.insert(free_.end(), dead, own.open.end());
+  own.open.erase(dead, own.open.end());
+  for (const int32_t at : own.open) places_[static_cast<size_t>(at)].alive = false;
+  own.most_open = std::max<size_t>(kChunk, 2 * own.open.size());
 }
 
 void OpenScores::resize(int64_t dim) {

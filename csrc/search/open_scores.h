@@ -78,6 +78,7 @@ class OpenScores {
     int32_t request;
     bool retaken;  // no longer the first estimate: the next is exact
     bool marked;
+    bool alive;    // scratch of release_dead
     double moved;  // what is put on log probabilities: the estimate - what was taken instead
   };
 
@@ -90,6 +91,7 @@ class OpenScores {
     return place == TokenTree::kSettled ? 0.0 : static_cast<double>(places_[static_cast<size_t>(place)].error);
   }
   double square_of(int32_t place) const { return error_of(place) * error_of(place); }
+  void release_dead(const RowView& rows, const RequestRows& request);
   void resize(int64_t dim);  // forgets free places of another width; throws std::invalid_argument if some are in use
   int32_t take();
   void mark_place(int32_t place);

@@ -240,4 +240,20 @@ TEST(cancelled_requests_leave_nothing_open) {
   CHECK(search.places() <= 64, "places", search.places());
 }
 
+TEST(what_no_hypothesis_rests_on_is_freed) {
+  SearchOptions options = kinds().back();
+  options.cube_pruning = CubePruning::kNone;
+  options.beam_size = 8, options.num_hypotheses = 1, options.max_length = 300, options.min_length = 299;
+  BeamSearch search(options);
+  EstimatingForward forward(Off::kBoth, kStated);
+  search.begin({0, {}, {}, 0});
+  RowColumns rows;
+  rows.push(0, 0, 1, TokenTree::kRoot, 0, 0.0);
+  for (int64_t step = 0; step < 250; ++step) {
+    search.step(forward, rows.view(), false);
+    rows = search.rows();
+  }
+  CHECK(search.places() <= 500, "places", search.places());  // of 2,000 rows
+}
+
 }  // namespace
