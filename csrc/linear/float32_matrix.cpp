@@ -11,13 +11,8 @@ Float32Matrix::Float32Matrix(const float* weight, int64_t out, int64_t in, int64
     : packed_(packed_size(in, out)), in_(in), out_(out) {
   SequentialRead read(weight);
   for (int64_t first = 0; first < out; first += kPanel) {
-    float* panel = packed_.get() + first * in;
     const int64_t columns = std::min<int64_t>(kPanel, out - first);
-    for (int64_t k = 0; k < in; ++k) {
-      float* to = panel + k * kPanel;
-      for (int64_t c = 0; c < columns; ++c) to[c] = weight[(first + c) * stride + k];
-      std::fill(to + columns, to + kPanel, 0.0f);
-    }
+    pack_rows(columns, in, [&](int64_t c) { return weight + (first + c) * stride; }, packed_.get() + first * in);
     read.advance_to(weight + (first + columns - 1) * stride + in);
   }
   if (bias != nullptr) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linear/panels.h"
+
 namespace sharpbeam {
 namespace {
 
@@ -88,13 +90,12 @@ void Heads::pack(const float* key_values, int64_t size, float* packed) const {
   const int64_t width = count * dim;
   float* keys = packed;
   float* values = packed + count * packed_size(dim, size);
-  std::fill(packed, packed + this->packed(size), 0.0f);
+  if (dim % kPanel != 0) std::fill(values, packed + this->packed(size), 0.0f);
   for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
+    const auto key_of = [&](int64_t p) { return key_values + 2 * p * width + h * dim; };
+    pack_rows(size, dim, key_of, keys);
     for (int64_t p = 0; p < size; ++p) {
-      const float* key = key_values + 2 * p * width + h * dim;
-      const float* value = key + width;
-      float* column = keys + p / kPanel * kPanel * dim + p % kPanel;
-      for (int64_t i = 0; i < dim; ++i) column[i * kPanel] = key[i];
+      const float* value = key_of(p) + width;
       for (int64_t i = 0; i < dim; i += kPanel)
         std::copy_n(value + i, std::min<int64_t>(kPanel, dim - i), values + i * size + p * kPanel);
     }
