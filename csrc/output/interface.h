@@ -78,8 +78,8 @@ class LayerRun {
   // Whether there are closer estimates as well, for much less than exact ones cost.
   virtual bool has_closer() const { return false; }
 
-  // Prepares for rows of a request, and forgets requests. Throws std::invalid_argument for a request that is in flight
-  // already, or is not.
+  // Prepares for rows of a request, and forgets requests. A layer that keeps something of requests throws
+  // std::invalid_argument for one that is in flight already, or is not.
   void admit(const LayerRequest& request) {
     const std::lock_guard<std::mutex> lock(mutex_);
     enter(request);
