@@ -54,6 +54,8 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", "\ufeff" + _KEPT.replace("---", "+++"), "\ufeff" + _KEPT.replace("---", "+++")),
         ("markdown", "\\* a b\n", "\\* b a\n"),
         ("markdown", "\\> a b\n\n\\## c d\n", "\\> b a\n\n\\## d c\n"),
+        ("markdown", "[^1]: a b\n[^x-y]: c d\n  e\n", "[^1]: b a\n[^x-y]: e d c\n"),
+        ("markdown", "> [!NOTE]\n> a b\n> c\n\na b[^1]\n", "> [!NOTE]\n> c b a\n\nb[^1] a\n"),
         ("text", "(1) a b c\n- d e\n", "(1) c b a\n- e d\n"),
         ("markdown", "| a b |\n|---|\n| c **d** |\n", "| b a |\n|---|\n| **d** c |\n"),
         ("markdown", "a # - 1.\n", "1\\. - # a\n"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.S)
 _GITHUB = r"\[(?:[ xX]|\^[\w-]{1,60}|![A-Z]{1,20})\](?![(\[])"  # a task, a footnote, an alert
+_NOTE = re.compile(r"\[\^[\w-]{1,60}\]:[ \t]*|\[![A-Z]{1,20}\][ \t]*$")  # a footnote, an alert
 _SPECIAL = re.compile(rf"{_GITHUB}|[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
 _BLOCK = re.compile(r"^(?:(>|#{1,6}(?=\s|$)|[*+=-](?=\s|[=-]|$))|(\d+)([.)])(?=\s|$))", re.M)
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")
@@ -57,8 +58,21 @@ class MarkdownDocument(ValuesDocument):
         return self._parser.parseInline(text, self._known)[0].children or []
 
     def _inline(self, text: str, line: int) -> None:
-        """Add the text of a block from a line on, if its lines are in the source."""
-        first, *others = text.split("\n")
+        """Add the text of a block from a line on: in parts, where it has footnotes or the head of an alert."""
+        parts: list[tuple[int, list[str]]] = [(line, [])]
+        for number, each in enumerate(text.split("\n"), line):
+            rest = each[mark.end() :] if (mark := _NOTE.match(each)) else each
+            if mark:
+                parts.append((number, []) if rest.strip() else (number + 1, []))
+            if rest.strip() or not mark:
+                parts[-1][1].append(rest)
+        for start, lines in parts:
+            if is_translatable("\n".join(lines)):
+                self._part(start, lines)
+
+    def _part(self, line: int, lines: Sequence[str]) -> None:
+        """Add lines from `line` on as one text, if they are in the source."""
+        text, (first, *others) = "\n".join(lines), lines
         at = max(self._starts[line], self._done)
         line = bisect_right(self._starts, at) - 1
         if line + len(others) + 1 >= len(self._starts):
