@@ -48,7 +48,7 @@ def computing(failure: type[SharpbeamError], action: str) -> Iterator[None]:
     except SharpbeamError:
         raise
     except (ValueError, ArithmeticError) as error:
-        raise failure(f"cannot {action}: {error}; scale weights to values of about 1.") from error
+        raise failure(f"cannot {action}: {error}.") from error
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -48,9 +48,8 @@ class Handle(Future[T]):
 
         Takes the steps of the session in this thread, unless its own threads (`Session.start`) or another thread's
         `Session.run` take them; what else finishes in these steps is done too. Raises TimeoutError
-        (Python 3.10: concurrent.futures.TimeoutError),
-        RequestCancelledError, the error that ended the request, or InputError in a callback that another thread's steps
-        called: they would never come to an end.
+        (on Python 3.10 that of concurrent.futures), RequestCancelledError, the error that ended the request, or
+        InputError in a callback that another thread's steps called: they would never come to an end.
         """
         if self._answer is None:
             timeout = self._step_until_done(timeout)

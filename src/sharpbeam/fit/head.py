@@ -68,12 +68,13 @@ def fit_head(
     records = _records(output, vectors, texts, options.top_k)
     often = np.bincount(records["token"][:, 0], minlength=len(output.bias))
     sample = np.linspace(0, len(vectors) - 1, min(len(vectors), PREVIEW_ROWS)).astype(np.int64)
-    with computing(InputError, "fit weight and hidden"):
+    with computing(InputError, "fit weight and hidden, which should have values of about 1"):
         fitted = find_screen(Collection([records]), output, int(often.argmax()), options, Reporter(progress))
         preview = find_preview(output.weight, output.bias, vectors[sample])
     if options.fidelity and not fitted.reached:
         bound = fitted.setting.measure.bound
-        raise InputError(f"fidelity is {options.fidelity}; it is at least {bound:.5f} here: give more of `hidden`.")
+        least = f"it is at least {bound:.5f} here. Give more of `hidden`, or a lower fidelity"
+        raise InputError(f"fidelity is {options.fidelity}; {least}; nothing was written.")
     with replacing_files(home, HEAD) as staging:
         save_file({"weight": output.weight, "bias": output.bias}, staging / HEAD)
     artifacts = FolderArtifacts(home, output.weight, output.bias)

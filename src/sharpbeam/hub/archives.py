@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import lzma
 import tarfile
 import zipfile
@@ -17,6 +18,7 @@ from sharpbeam.errors import ModelError
 
 MOST_FILES, MOST_TIMES = 200, 50  # files, and bytes for each byte of the archive
 CHUNK = 1 << 18
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -38,7 +40,7 @@ def unpack(archive: Path, folder: Path) -> None:
                     fault = "the archive unpacks to far more than it has; that is no model."
                     with open_member() as file, (folder / path.name).open("xb") as out:
                         left -= copy(file, out, left, fault)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError) as error:
+    except (*_BROKEN, EOFError, FileExistsError, RuntimeError) as error:
         raise ModelError(f"{archive.name} cannot be unpacked: {error}.") from error
 
 

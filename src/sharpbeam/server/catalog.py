@@ -113,7 +113,7 @@ def _entry(argument: str) -> Entry:
         return Entry(name, frozenset(pairs), True)
     match = DIRECTION.fullmatch(direction)
     pair = [code for code in match.groups() if code] if match else []
-    if not said and fetched is not None and fetched.registry in ("firefox", "bergamot", "opus"):
+    if not said and lazy and fetched is not None:
         pair = [*fetched.pair[:2]]
     elif not said and not all(map(_is_language, pair)):  # words that look like some
         pair = []

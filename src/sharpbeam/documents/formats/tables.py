@@ -40,7 +40,7 @@ class JsonDocument(ValuesDocument):
                 text = json.loads(match[0])
                 if not HALF.search(text):
                     self.value(match.start() + 1, match.end() - 1, text)
-        for field in {*fields} - seen:
+        for field in {*fields} - seen if seen else ():
             raise OptionError(f"fields has {field!r}; the document has no such key.{nearest(field, seen)}")
 
     def is_translated(self, keys: Sequence[str]) -> bool:
