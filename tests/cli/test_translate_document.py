@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
     call("translate", tiny_model, page, "--format", "htm").refused(2, "format is 'htm'", "Did you mean 'html'")
     for place in (page.parent / "none" / "out", page.parent):
         call("translate", tiny_model, page, "--output", place).refused(1, f"cannot write {place}; give the name")
+    (link := page.with_name("link")).symlink_to("aim")
+    assert call("translate", tiny_model, page, "--output", link, *QUICK).status == 0
+    assert link.is_symlink() and page.with_name("aim").read_text(encoding="utf-8").startswith("<p")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(pipe := page.with_name("pipe"))
+        call("translate", tiny_model, page, "--output", pipe).refused(1, f"cannot write {pipe}")
     table = page.with_name("a.csv")
     table.write_text("x,y\n1,2\n")
     call("translate", tiny_model, table, *out).refused(2, "fields is empty", "of x, y", "--fields A,B")

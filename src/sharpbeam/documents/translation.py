@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,9 +83,10 @@ def translate_document(
     path = Path(source)
     if path.exists() and Path(output).exists() and path.samefile(output):
         raise OutputError(f"{output} is the document itself, which would be lost; write to another file.")
-    if Path(output).is_dir() or not Path(output).parent.is_dir():
+    place = Path(os.path.realpath(output))  # a link stays one
+    if not place.parent.is_dir() or (place.exists() and not place.is_file()):
         raise OutputError(f"cannot write {output}; give the name of a file, in a folder that is there.")
-    check_folder(Path(output).parent, str(output), "another one")
+    check_folder(place.parent, str(output), "another one")
     name = format_of(path) if format == "auto" else format
     content = read_whole(path, InputError)
     try:
@@ -102,7 +104,7 @@ def translate_document(
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     with failing(OutputError, f"write {output}"):
-        write_bytes(Path(output), done.content)
+        write_bytes(place, done.content)
     return done
 
 

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sharpbeam.errors import OutputError
-from sharpbeam.text.lines import check_regular
 
 try:
     import fcntl
@@ -42,12 +41,8 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """A new file next to `path` to write to, renamed to `path` at the end of the block; an error leaves the old file.
 
     It is on the disk before. It has the permissions of the file that it replaces; without one, those that `open` gives.
-    Files that killed runs left next to `path` are removed after a success. A link stays, and what it points to is
-    replaced; raises OSError for what is no regular file, such as a pipe.
+    Files that killed runs left next to `path` are removed after a success. A link is replaced, not what it points to.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists():
-        check_regular(path)
     temporary = _temporary(path)
     temporary.touch(exist_ok=False)
     new_mode, descriptor = temporary.stat().st_mode, lock(temporary)  # so other runs that clean up see it is in use
