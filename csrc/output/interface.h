@@ -19,11 +19,10 @@ struct BeamView {
   int64_t width;
   int64_t children;  // most candidates of one row that count
   int32_t eos;
-  std::span<const char> excluded;  // [vocab] or empty: tokens that the search does not take
-  const double* open = nullptr;    // [rows] how far each score may be off, against others of its request; null: exact
-  const char* whole = nullptr;     // [rows] all k of a row count; null: of none
-  const int64_t* wanted =
-      nullptr;  // [rows] how many of the k are the row's own: a neighbor may ask for more; null: all
+  std::span<const char> excluded;   // [vocab] or empty: tokens that the search does not take
+  const double* open = nullptr;     // [rows] how far each score may be off, against others of its request; null: exact
+  const char* whole = nullptr;      // [rows] all k of a row count; null: of none
+  const int64_t* wanted = nullptr;  // [rows] how many of the k are a row's own: neighbors may ask for more; null: all
 
   bool ends(int32_t token) const {
     return token == eos || (!excluded.empty() && excluded[static_cast<size_t>(token)] != 0);

@@ -35,12 +35,13 @@ void BeamSearch::narrow(const RowView& rows, BeamView& beam) {
   if (options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return;
   beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
   whole_.clear();
+  bool some = false;
   for (const RequestRows& request : requests_) {
     const bool whole = !request.request->prefix.empty() || !request.request->phrases.empty();
     whole_.insert(whole_.end(), static_cast<size_t>(request.last - request.first), static_cast<char>(whole));
-    if (whole) beam.whole = whole_.data();
+    some = some || whole;
   }
-  if (beam.whole != nullptr) beam.whole = whole_.data();  // it may have moved
+  if (some) beam.whole = whole_.data();
 }
 
 void BeamSearch::advance(const RowView& rows) {

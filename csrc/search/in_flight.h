@@ -43,7 +43,7 @@ struct InFlight {
   Pool pool;
   std::vector<Sample> samples;  // sampling: in the order of the request's rows
   std::vector<int32_t> open;    // places in OpenScores that it has
-  size_t most_open = 64;        // more of them are looked through for dead ones
+  size_t most_open = 0;         // as many are looked through for dead ones
   int64_t step = -1;            // the last one that it took
   int64_t max_length = 0;       // of its hypotheses
   Phrases phrases;
