@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kGroups = 64;
 constexpr int64_t kExactShare = 4;         // if more than one token in this many could be the best: take them all
 constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth, of outlier columns any size
+constexpr double kMostShared = 0x1p-3;     // nats, of a mean error; rows of models have a tenth of it
 constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
 // The others share some of the mean error of the refined logits, and some of the mean error of all tokens. What is left
 // is one error of all of them, kCommon times the size of the refined errors, and one of each, of that size: kDeviations
@@ -97,11 +98,12 @@ float Candidates::log_total(double mean_error, float& error) {
   for (int64_t i = 0; i < refined_; ++i) approx_[found[i]] = kept[i];
   square /= static_cast<double>(refined_), error = 0.0f;
   if (refined_ == matrix_.vocab()) return total;
-  if (uncertainty(top, total, square) > kMostUncertain) {
+  const double shared = kOfRefined * sum / static_cast<double>(refined_) + kOfAll * mean_error;
+  // A mean error of any size comes of a few tokens with huge rows, and says nothing of the others.
+  if (!(std::fabs(shared) <= kMostShared) || uncertainty(top, total, square) > kMostUncertain) {
     return matrix_.log_total(hidden_, reserved(scratch_.all, matrix_.vocab()));
   }
   const double known = table.log_sum_exp(scratch_.exact.get(), refined_);
-  const double shared = kOfRefined * sum / static_cast<double>(refined_) + kOfAll * mean_error;
   const double others = std::max(std::expm1(total - known), 0.0) * std::exp(-shared);  // times the known ones
   const double share = std::max(others / (1.0 + others), kLeastOthers);
   const double largest = std::min(share, std::exp(static_cast<double>(rest_) - total));

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from reference import kernels as reference
+from scipy.special import logsumexp
 
 from sharpbeam import _core
 from sharpbeam.types import Floats, Ids
+
+NEAR = 0.2  # nats, of normalizers: near duplicates, whose errors are alike, have .1, others a tenth of that
 
 
 def normal(seed: int, *shape: int) -> Floats:
@@ -23,6 +26,8 @@ def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floa
     huge[:: max(1, vocab // 7)] = np.resize(np.float32([1e6, -1e9, 3e4]), len(huge[:: max(1, vocab // 7)]))
     outlier = weight.copy()
     outlier[:, 0] *= 300
+    long_row = weight.copy()
+    long_row[vocab // 2] *= 1e6
     low_rank = (normal(seed, vocab, 2) @ normal(seed + 3, 2, width)).astype(np.float32)
     return {
         "normal": (weight, bias, hidden),
@@ -38,6 +43,8 @@ def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floa
         "one hot": (weight, bias, one_hot),
         "huge biases": (weight, huge, hidden),
         "an outlier column": (outlier, bias, hidden),
+        "a long row": (long_row, bias, hidden),
+        "a mean row": (weight + 3, bias, hidden * np.float32(1e4)),
         "low rank": (low_rank, bias, hidden),
         "the words themselves": (weight, bias, np.resize(weight, (rows, width)) * 3),
         "denormal": (weight, bias * np.float32(1e-30), hidden * np.float32(1e-30)),
@@ -48,11 +55,15 @@ def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floa
 def check_topk(layer: tuple[Floats, Floats, Floats], k: int, got: tuple[Floats, Ids], total: Floats) -> None:
     """Assert that `got` is the k best by exact logit - `total` [R], to the last byte, equal ones by lower id.
 
-    Log probabilities are at most 0.
+    Log probabilities are at most 0, and totals are near to the exact ones.
     """
     weight, bias, hidden = layer
     with np.errstate(over="ignore"):
-        log_prob = _core.Linear(weight, bias).apply(hidden) - total[:, None]
+        logits = _core.Linear(weight, bias).apply(hidden)
+        log_prob = logits - total[:, None]
+        exact = logsumexp(logits, axis=1)
+    assert np.array_equal(np.isnan(total), np.isnan(exact))
+    assert (np.abs(total - exact) <= NEAR + 1e-6 * np.abs(exact))[np.isfinite(exact)].all()
     token = reference.top_k(log_prob, k)
     assert got[1].tolist() == token.tolist()
     assert got[0].tobytes() == np.minimum(np.take_along_axis(log_prob, token, axis=1), 0.0).tobytes()
