@@ -23,6 +23,7 @@ constexpr int64_t kKept = 512;
 constexpr float kLeastDeviation = 16.0f;  // the least one is their root mean square over this
 constexpr double kUsual = 4.0;            // times the size of a fitted vector: a row whose sums are estimated
 constexpr double kLarge = 1e12;           // more than the size of hidden vectors that have a preview
+constexpr double kRounding = 0x1p-16;     // of a dot product's terms: 256 times float32's
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -71,6 +72,7 @@ struct PreviewLayer::Row {
   bool sound;                       // false: not finite, too large or too small; the row takes exact logits
   bool usual;                       // false: much larger than vectors of the fit, so that its sums are no estimate
   double shift;                     // c h, which previews lack
+  double rounding;                  // how far off it may be in float32, as in exact logits
   float step, base;                 // of its tables
   float by_deviation, by_rounding;  // s and m t^2 / (24 s), times the deviations
   float *preview, *top;
@@ -156,15 +158,16 @@ void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, con
     float step[kRowsAtOnce], base[kRowsAtOnce];
     basis_.matmul(table, x, dim(), coordinates, dim(), count);
     for (int64_t r = 0; r < count; ++r) {
-      double square = 0.0, shift = 0.0;
+      double square = 0.0, shift = 0.0, sizes = 0.0;
       const float *h = x + r * dim(), *g = coordinates + r * dim();
       for (int64_t k = 0; k < dim(); ++k) {
         square += static_cast<double>(g[k]) * g[k];
-        shift += static_cast<double>(center_[static_cast<size_t>(k)]) * h[k];
+        const double product = static_cast<double>(center_[static_cast<size_t>(k)]) * h[k];
+        shift += product, sizes += std::fabs(product);
       }
       const double size = std::sqrt(square / static_cast<double>(dim()));
       Row& one = row[r] = Row{};
-      one.hidden = h, one.shift = shift, one.floor = kNone;
+      one.hidden = h, one.shift = shift, one.rounding = kRounding * sizes, one.floor = kNone;
       one.preview = preview + r * stride, one.top = top + r * panels_;
       one.kept = kept + r * kKept, one.kept_logit = kept_logit + r * kKept;
       one.sound = size < kLarge && std::fabs(shift) < kLarge, one.usual = size <= kUsual;
@@ -286,10 +289,11 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
     std::nth_element(seeds, seeds + (k - 1), seeds + row.seeds, std::greater<float>());
     known = seeds[k - 1];
   }
-  const float bar = bar_below(known, row.total, row.shift);
+  const float bar = bar_below(known, row.total, row.shift + row.rounding);
   const bool kept = row.sound && row.kept_count > 0 && bar >= row.kept_bar;
   int64_t left = kept ? row.kept_count : row.sound ? reaching(row, bar) : vocab();
-  const bool all = !row.sound || (!kept && left * kExactShare > vocab() && row.floor == kNone);
+  // Without a floor there are always k.
+  const bool all = !row.sound || (row.floor == kNone && (left < k || (!kept && left * kExactShare > vocab())));
   const int32_t* tokens = kept ? row.kept : own.left.data();
   if (all) {
     left = vocab(), tokens = nullptr;
@@ -310,7 +314,7 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
 void PreviewLayer::rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token,
                         float* totals, PreviewCounts& counts) const {
   check_k(k, vocab());
-  const int64_t wanted = rows.narrowed() && rows.beam->whole == nullptr ? rows.beam->width : k;
+  const int64_t wanted = rows.narrowed() && rows.beam->whole == nullptr ? rows.beam->width + 1 : k;
   const int64_t seeds = std::min({std::max(wanted, kSeeds), panels_, kMostSeeds});
   for_each_block_of_rows(rows.hidden, rows.rows, rows.request, [&](int64_t first, int64_t count, Row* row) {
     parallel_for(count, [&](int64_t r) {

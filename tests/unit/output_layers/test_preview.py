@@ -167,6 +167,16 @@ def test_adversarial_matrices(case):
     assert np.isfinite(layer.topk(rows, k).log_prob).all()
 
 
+@pytest.mark.parametrize("vocab", [1, 3, 9])
+def test_equal_rows_are_not_lost_to_rounding(vocab):
+    """Their codes are exact, so that float32 alone tells previews from logits."""
+    for seed in range(40):
+        weight, bias = np.resize(normal(seed, 1, 31), (vocab, 31)), np.zeros(vocab, np.float32)
+        preview, rows = find_preview(weight, bias, normal(seed + 1, 50, 31)), normal(seed + 2, 200, 31)
+        layer, exact = PreviewLayer.build(weight, bias, preview), ExactLayer.build(weight, bias)
+        assert np.array_equal(layer.unnormalized().topk(rows, 1).log_prob, exact.unnormalized().topk(rows, 1).log_prob)
+
+
 def read(arrays, facts):
     return ARTIFACT.read(Stored("preview.safetensors", "Fit it again.", facts, arrays, {"V": VOCAB, "D": WIDTH}))
 
