@@ -28,6 +28,7 @@ from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
+from sharpbeam.output_layers.preview import FIDELITY
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.interface import Search
@@ -171,7 +172,8 @@ class LoadedModel:
         if self.machine.reference or self.machine.device != "cpu":
             return "exact"
         kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
-        return self.fastest or ("preview" if self.gains.get(kind, 0.0) > WORTH_IT[kind] else "scan")
+        gains = self.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
+        return self.fastest or ("preview" if gains else "scan")
 
     def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none.

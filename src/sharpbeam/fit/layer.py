@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,5 +34,8 @@ def fit_layer(layer: str, model: str | Path, **options: Any) -> LayerFit:
     modules = fits()
     if layer not in modules:
         raise OptionError(f"layer is {layer!r}; it must be {' or '.join(modules)}.{nearest(layer, modules)}")
-    fit: LayerFit = getattr(import_module(f"sharpbeam.fit.{modules[layer]}"), f"fit_{layer}")(model, **options)
-    return fit
+    fit: Callable[..., LayerFit] = getattr(import_module(f"sharpbeam.fit.{modules[layer]}"), f"fit_{layer}")
+    allowed = [name for name in signature(fit).parameters if name != "model"]
+    for name in options.keys() - set(allowed):
+        raise OptionError(f"{name} is no option of fit {layer}; it has {', '.join(allowed)}.{nearest(name, allowed)}")
+    return fit(model, **options)

@@ -99,7 +99,7 @@ class OutputLayerOptions(Schema):
     )
     fidelity: float | None = advanced_option(
         None,
-        "least share of rows with all tokens that matter; 1: proven; below 1 needs a layer fitted on text",
+        "least share of rows with all tokens that matter; 1: proven; less: measured where the layer was fitted",
         gt=0,
         le=1,
     )

@@ -11,10 +11,10 @@ from sharpbeam.types import Floats
 class ScanLayer(NativeNormalizing[_core.ScanLayer]):
     """Int8 logits of all tokens, then exact ones of every token that could be among the k best.
 
-    Tokens and their logits are those of `ExactLayer`, for every hidden vector; csrc/output/int8_bounds.h has the proof.
-    The normalizer is an estimate with a stated error: it takes exact logits of the 16 best tokens, int8 ones of the
-    others; or the exact sum where those 16 show that int8 is too coarse for the row, as with outlier columns. Where the
-    error could change a decision, beam search computes a closer one, of 256, then the exact one.
+    Tokens and their logits are those of `ExactLayer`, for every hidden vector (proof: csrc/output/int8_bounds.h), up to
+    log probabilities that are equal once rounded. The normalizer is an estimate with a stated error: exact logits of
+    the 16 best tokens, int8 ones of the others; or the exact sum where those 16 show that int8 is too coarse for the
+    row. Where the error could change a decision, beam search computes a closer one, of 256, then the exact one.
     """
 
     @classmethod

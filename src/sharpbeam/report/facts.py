@@ -48,7 +48,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
         "parameters": parameters,
         "weights": ", ".join(weight_types(folder)),
         **verified,
-        "memory_mib": round(parameters * 4 / 2**20, 1),  # weights as float32
+        "float32_mib": round(parameters * 4 / 2**20, 1),
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",

@@ -124,10 +124,11 @@ def _umask() -> int:
 
 def test_a_fidelity_that_was_not_measured_is_refused(folder):
     fit(folder)
-    with pytest.raises(OptionError, match=r"fidelity is 0\.99999; the preview of this model was measured to have"):
+    with pytest.raises(OptionError, match=r"fidelity is 0\.99999; it must be at most 0\.9999 with preview, or 1"):
         Translator(folder).translate(TEXTS, output_layer="preview", fidelity=0.99999)
     for fidelity in (0.9, 1.0):
         assert Translator(folder).translate(TEXTS, output_layer="preview", fidelity=fidelity)
+    assert Translator(folder).translate(TEXTS, fidelity=0.99999)  # auto has other layers
 
 
 def test_weights_that_overflow_are_an_error_and_no_empty_text(folder):

@@ -9,7 +9,8 @@ import pytest
 
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.preview import fit_preview, worth_fitting
+from sharpbeam.fit.layer import fit_layer
+from sharpbeam.fit.preview import FEWEST, fit_preview, worth_fitting
 from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts
@@ -21,7 +22,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = Path(shutil.copytree(find_model("de-en"), tmp_path_factory.mktemp("report") / "de-en"))
     text = folder.parent / "text"
     text.write_text("\n".join(sample("de")), encoding="utf-8")
-    fit_preview(folder, text, vectors=400)
+    fit_preview(folder, text, vectors=FEWEST)
     return load_model(folder, MachineOptions(exact=True, threads=1))
 
 
@@ -29,7 +30,7 @@ def test_a_fidelity_below_1_is_measured_and_1_is_the_scan(model):
     preview = model.layer_named("preview")
     assert model.layer_named("preview", OutputLayerOptions("preview", fidelity=0.99)).native is not preview.native
     assert model.layer_named("preview", OutputLayerOptions("preview", fidelity=1.0)) is model.layer_named("scan")
-    with pytest.raises(OptionError, match="was measured to have at least 0"):
+    with pytest.raises(OptionError, match=r"at most 0\.9999 with preview"):
         model.layer_named("preview", OutputLayerOptions("preview", fidelity=0.99999))
 
 
@@ -42,7 +43,30 @@ def test_auto_takes_the_preview_where_it_gains(model, monkeypatch):
         options = DecodeOptions.of(beam_size=beam_size, return_scores=scores)  # whatever the model's own is
         expected = "preview" if gains.get(name, 0) > WORTH_IT[name] else "scan"
         assert load_model(folder, machine).layer_name(options) == expected
+    monkeypatch.setitem(WORTH_IT, "greedy", 0.0)
+    for fidelity, expected in ((None, "preview"), (0.9999, "preview"), (0.99999, "scan"), (1.0, "scan")):
+        options = DecodeOptions.of(beam_size=1, fidelity=fidelity)
+        assert load_model(folder, machine).layer_name(options) == expected
     assert worth_fitting(folder)
+
+
+def test_auto_does_not_take_a_preview_of_few_vectors(model, tmp_path):
+    folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
+    fit = fit_preview(folder, vectors=FEWEST - 1)
+    assert "Give more text" in fit.summary() and load_model(folder, MachineOptions()).gains == {}
+
+
+def test_sentences_that_are_too_few_are_crossed(model, tmp_path):
+    folder, text = Path(shutil.copytree(model.folder, tmp_path / "model")), tmp_path / "text"
+    text.write_text("\n".join(sample("de")[:30]), encoding="utf-8")
+    assert fit_preview(folder, text, vectors=2000).vectors == 2000
+
+
+def test_an_option_that_a_fit_lacks_is_named():
+    with pytest.raises(OptionError, match=r"fidelity is no option of fit preview; it has text, vectors"):
+        fit_layer("preview", "de-en", fidelity=0.99)
+    with pytest.raises(OptionError, match=r"Did you mean 'vectors'"):
+        fit_layer("preview", "de-en", vector=400)
 
 
 def test_the_matrix_is_hashed_once_a_load(model, monkeypatch):
