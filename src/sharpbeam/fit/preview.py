@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import geometric_mean, mean, median
 
@@ -56,7 +57,7 @@ LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
 REQUESTS, TIMED = (1, 8), 60  # at a time, and steps, that gains are measured with
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
-CROSSED = 4  # times that the sample sentences are crossed: they have a quarter of the vectors that are needed
+FEWEST = VECTORS // 2  # that gains mean something of: with fewer, other text takes many more exact logits
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
 
 
@@ -74,10 +75,11 @@ class PreviewFit:
         """The outcome for people."""
         text = "sample sentences" if self.sample else "the text"
         gains = ", ".join(f"{name} {times:.1f}" for name, times in self.gains.items())
-        share = 4 * self.preview.codes.shape[1] / self.preview.words.shape[1]
+        share = (4 * self.preview.codes.shape[1] + 8) / (self.preview.words.shape[1] + 8)  # with two numbers each
+        few = "" if self.vectors >= FEWEST else f" Of under {FEWEST:,} vectors: auto takes scan. Give more text."
         return (
             f"{self.folder}: preview fitted to {self.vectors} hidden vectors of {text}.\nIt reads {share:.1%} of the "
-            f"bytes of an int8 scan. Times as fast as one here: {gains}."
+            f"bytes of an int8 scan. Times as fast as one here: {gains}.{few}"
         )
 
 
@@ -92,9 +94,9 @@ def fit_preview(
     """Fit the preview of a model's output layer, for `output_layer="preview"`.
 
     `text` names files with one source sentence a line (.gz too; a language model reads it); those of a multilingual
-    model with their direction, as "de-en=news.de". Without text the sample sentences of the package are taken.
-    `vectors` hidden vectors are taken. Takes seconds. Raises OptionError for options that do not fit, ModelError for a
-    model and InputError for text that cannot be read, OutputError for a folder that cannot be written to.
+    model with their direction, as "de-en=news.de". Without text the sample sentences of the package are taken. Takes
+    `vectors` hidden vectors, of sentences that are crossed where there are too few, and seconds. Raises OptionError for
+    options that do not fit, ModelError for a model, InputError for text and OutputError for a folder that fail.
     """
     require(vectors >= 100, "vectors", vectors, "100 or more")
     folder, report = find_model(str(model)), Reporter(progress)
@@ -109,16 +111,20 @@ def fit_preview(
     texts, parts, beams = texts_or_sample(loaded, text), [], list[Floats]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
+        sentences = list(islice(lines, count))
         with report.stage("collecting", count, "vectors") as advance:
-            more = lines if text else crossed(list(lines), -(-CROSSED * count // VECTORS))
-            parts.append(collect_rows(scanned, more, count, 1, 1, direction, advance)[1]["hidden"])
+            rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)[1]
+        if len(rows) < count and task == "translation":
+            rows = collect_rows(scanned, crossed(sentences, -(-count // len(rows))), count, 1, 1, direction)[1]
+        parts.append(rows["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     report.note(f"fitting to {len(samples)} hidden vectors")
     with computing(ModelError, f"fit the preview of {folder}"):
         preview = find_preview(weight, bias, samples)
     gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts))
-    loaded.artifacts.save("preview", preview, {"gains": gains, "vectors": len(samples), "sample": not text})
+    kept = gains if len(samples) >= FEWEST else {}
+    loaded.artifacts.save("preview", preview, {"gains": kept, "vectors": len(samples), "sample": not text})
     return PreviewFit(folder, preview, len(samples), not text, gains)
 
 
@@ -289,8 +295,7 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, be
     of 5, whose rows `beams` [N, D] are less sure than the `samples` of greedy search. By the thread's processor time.
     """
     layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
-    row = np.ascontiguousarray(samples[:1])
-    sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, row) for _ in range(5))
+    sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, samples[:1]) for _ in range(5))
 
     def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
         return geometric_mean(step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS)
