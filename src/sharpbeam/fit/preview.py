@@ -46,8 +46,7 @@ SHARE = 8 / 3  # coordinates for a code, on average: with 4 bits a fifth of int8
 GROUP, MOST_CODES = 8, 2048  # codes that share a range, and of a token: kernels/table.h
 BITS = 4.0  # of a code
 TRAINED, ROUNDS = 4096, 8  # rows that words are found on, and rounds of k-means
-MOMENT = 65_536  # rows that the second moment of the matrix is taken of
-AT_ONCE = 8192  # rows that are encoded together
+MOMENT, AT_ONCE = 65_536, 8192  # rows that the matrix' second moment is taken of, and that are encoded together
 MOST_SCALE = 4.0
 CALIBRATED = 512  # hidden vectors for the normalizer, and for errors of best tokens
 ERRORS = 5.0  # root mean squares of these that the layer's deviations have to be, as they are for most models
@@ -55,7 +54,7 @@ DEPTH = 1.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
-REQUESTS, TIMED = (1, 8), 60  # at a time, and steps, that gains are measured with
+REQUESTS, TIMED, TIMES = (1, 8), 40, 3  # at a time, steps, and times, that gains are measured with
 VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
 FEWEST = VECTORS // 2  # that gains mean something of: with fewer, other text takes many more exact logits
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
@@ -289,16 +288,17 @@ def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats,
 
 
 def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, beams: Floats) -> dict[str, float]:
-    """Times that the preview is faster than a scan on this machine, a single request and a batch.
+    """Times that the preview is faster than a scan on this machine, for a single request and a batch.
 
-    "greedy" is greedy search without scores, which needs no normalizers, "scores" the same with scores, "beam" a beam
-    of 5, whose rows `beams` [N, D] are less sure than the `samples` of greedy search. By the thread's processor time.
+    "greedy" is a search without normalizers, "scores" one with scores, "beam" one of width 5, whose rows `beams` [N, D]
+    are less sure than the `samples` of greedy search. By processor time, the median of `TIMES`.
     """
     layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
     sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, samples[:1]) for _ in range(5))
 
     def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
-        return geometric_mean(step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS)
+        gains = ([step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS] for _ in range(TIMES))
+        return median(map(geometric_mean, gains))
 
     greedy, scores = gain(samples, 1, normalize=False), gain(samples, 1)
     return {"greedy": greedy, "scores": scores, "beam": gain(np.asarray(beams, np.float32), 5, extra=sums)}
