@@ -10,6 +10,8 @@
 namespace sharpbeam {
 namespace {
 
+constexpr float kLong = 8.0f;  // times the median norm
+
 struct Scratch {
   Buffer logits, int8;
   CandidateScratch candidates;
@@ -31,10 +33,27 @@ ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim
   matrix_.read([&](int64_t token) {
     lost_.get()[token] = widened(int8_.set_row(token, matrix_.row(token)));
     norm_.get()[token] = norm_of(matrix_, token);
-    for (size_t k = 0; k < mean_.size(); ++k) mean_[k] += matrix_.row(token)[k] / static_cast<double>(vocab);
+    add_to_mean(token, 1.0);
   });
+  leave_out_long_rows();
   table.panel_maxima(norm_.get(), panels_of(vocab), most_norm_.get());
   table.panel_maxima(lost_.get(), panels_of(vocab), most_lost_.get());
+}
+
+void ScanLayer::add_to_mean(int64_t token, double times) {
+  for (size_t k = 0; k < mean_.size(); ++k) mean_[k] += times * matrix_.row(token)[k] / static_cast<double>(vocab());
+}
+
+// One row of many times the usual size would be all of the mean row, which would say nothing of the others.
+void ScanLayer::leave_out_long_rows() {
+  std::vector<float> norms(norm_.get(), norm_.get() + vocab());
+  const auto middle = norms.begin() + vocab() / 2;
+  std::nth_element(norms.begin(), middle, norms.end());
+  const float most = kLong * *middle;
+  if (*std::max_element(norms.begin(), norms.end()) <= most) return;
+  matrix_.read([&](int64_t token) {
+    if (norm_.get()[token] > most) add_to_mean(token, -1.0);
+  });
 }
 
 Bound ScanLayer::bound_of(const Int8Hidden& row) const {

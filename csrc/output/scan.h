@@ -54,6 +54,8 @@ class ScanLayer final : public NormalizingLayer {
     const Int8Hidden& form;
     float* logits;
   };
+  void add_to_mean(int64_t token, double times);
+  void leave_out_long_rows();
   Bound bound_of(const Int8Hidden& row) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
@@ -64,7 +66,7 @@ class ScanLayer final : public NormalizingLayer {
   Int8Matrix int8_;
   Buffer norm_, most_norm_;   // a of each token, and the largest of each panel
   Buffer lost_, most_lost_;   // c of each token, and the largest of each panel
-  std::vector<double> mean_;  // [dim] of all rows: what the int8 form of h adds to the mean logit is (h' - h) mean
+  std::vector<double> mean_;  // [dim] of usual rows: what the int8 form of h adds to the mean logit is (h' - h) mean
   float trust_;
 };
 

@@ -94,9 +94,12 @@ def test_outlier_columns_do_not_move_the_normalizer(isa, size, times):
     assert np.array_equal(scan.log_prob(hidden * np.float32(size), got.token[:, 1].copy()), got.log_prob[:, 1])
 
 
-def test_closer_normalizers_are_nearer_as_they_state():
-    """Flat rows, whose other tokens count, on every table."""
-    weight, bias, hidden = normal(3, 4000, 64), normal(4, 4000), 0.4 * normal(5, 300, 64)
+@pytest.mark.parametrize("long", [1.0, 1e3, 1e5])
+def test_closer_normalizers_are_nearer_as_they_state(long):
+    """Flat rows, whose other tokens count, on every table; one token of any size that none of them likes."""
+    weight, bias, hidden = normal(3, 4000, 64), normal(4, 4000), 0.4 * normal(5, 600, 64)
+    weight[2000] *= long
+    hidden = hidden[hidden @ weight[2000] < -0.2 * long]
     exact = ExactLayer.build(weight, bias)
     true = exact.unnormalized().topk(hidden, 1).log_prob[:, 0] - exact.topk(hidden, 1).log_prob[:, 0]
     answers = []
