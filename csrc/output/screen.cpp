@@ -83,7 +83,10 @@ static void tell_broken(float total, int64_t given, float* log_prob) {
 
 float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob,
                         int32_t* token) const {
-  return sets_.int8() ? rank_int8(row, best, k, log_prob, token) : rank_floats(row, k, log_prob, token);
+  if (!sets_.int8()) return rank_floats(row, k, log_prob, token);
+  if (sets_.most_deviation(row) <= kMostDeviation) return rank_int8(row, best, k, log_prob, token);
+  matrix_.logits(row.hidden, sets_.set(row.cluster), sets_.size(row.cluster), row.logits);
+  return rank_floats(row, k, log_prob, token);
 }
 
 float ScreenLayer::rank_floats(const ScreenRow& row, int64_t k, float* log_prob, int32_t* token) const {
@@ -107,19 +110,19 @@ float ScreenLayer::rank_int8(const ScreenRow& row, const BestLogits& best, int64
   // Exact logits for the best and for the others that may be among the k best. The normalizer takes the kRefined best
   // ones, whatever k is.
   const BestLogits seeds{best.logit, best.place, std::min(best.count, std::max(k, kRefined))};
-  for (int64_t i = 0; i < seeds.count; ++i) {
-    found[i] = set[seeds.place[i]];
-    row.logits[seeds.place[i]] = kNever;
-  }
-  const int64_t others = seeds.count < size ? reaching(row, seeds, k, found + seeds.count) : 0;
-  const int64_t count = seeds.count + others;
-  matrix_.logits(row.hidden, found, count, exact);
-  for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = i < kRefined ? exact[i] : seeds.logit[i];
+  for (int64_t i = 0; i < seeds.count; ++i) found[i] = set[seeds.place[i]];
+  matrix_.logits(row.hidden, found, seeds.count, exact);
+  for (int64_t i = 0; i < std::min(seeds.count, kRefined); ++i) row.logits[seeds.place[i]] = exact[i];
   const float total = log_total(row);
+  for (int64_t i = 0; i < seeds.count; ++i) row.logits[seeds.place[i]] = kNever;
+  const int64_t others = seeds.count < size ? reaching(row, seeds, k, total, found + seeds.count) : 0;
+  const int64_t count = seeds.count + others;
+  matrix_.logits(row.hidden, found + seeds.count, others, exact + seeds.count);
   Ranked* ranked = reserved(own.ranked, count);
   for (int64_t i = 0; i < count; ++i) {
     const float value = exact[i] - total;
-    ranked[i] = {std::isnan(value) ? kNever : value, found[i]};
+    // The normalizer may be a little below the best logit, but no token is likelier than 1.
+    ranked[i] = {std::isnan(value) ? kNever : std::min(value, 0.0f), found[i]};
   }
   const int64_t given = std::min(k, count);
   std::partial_sort(ranked, ranked + given, ranked + count, better);
@@ -133,17 +136,17 @@ float ScreenLayer::rank_int8(const ScreenRow& row, const BestLogits& best, int64
 
 // The tokens, of those that are not marked with -inf, whose exact logit may be as high as that of the k-th best seed:
 // its own may be lower than its int8 logit, and theirs higher.
-int64_t ScreenLayer::reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, int32_t* found) const {
+int64_t ScreenLayer::reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, float total,
+                              int32_t* found) const {
   const int32_t* set = sets_.set(row.cluster);
   const float *norm = sets_.norm(row.cluster), *lost = sets_.lost(row.cluster);
-  // The quantization error of a coordinate is uniform over one scale: its standard deviation is scale / sqrt(12).
-  const float by_norm = kSure * row.scale / std::sqrt(12.0f);
-  const float by_lost = kSure * std::sqrt(row.square / static_cast<float>(dim()));
+  const float by_norm = kSure * row.by_norm(), by_lost = kSure * row.by_lost(dim());
   float bar = std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < k; ++i) {
     const int32_t place = seeds.place[i];
     bar = std::min(bar, seeds.logit[i] - (by_norm * norm[place] + by_lost * lost[place]));
   }
+  bar = bar_below(bar, total, 0.0);
   const int64_t size = sets_.size(row.cluster);
   const int64_t all = matrix_.table().find_at_least(row.logits, norm, lost, by_norm, by_lost, bar, size, found);
   int64_t kept = 0;
@@ -220,7 +223,7 @@ void ScreenLayer::log_prob(const LayerRows& rows, const int32_t* token, float* l
     float& found = log_prob[row.index];
     if (std::binary_search(set, set + sets_.size(row.cluster), token[row.index])) {
       matrix_.logits(row.hidden, token + row.index, 1, &found);
-      found -= total;
+      found = std::min(found - total, 0.0f);
     } else {
       const bool possible = residual_.components() > 0;
       found = possible ? log_share_outside(row, token[row.index]) + (log_mass - total) : kNever;

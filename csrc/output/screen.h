@@ -17,7 +17,8 @@ namespace sharpbeam {
 // With int8, clusters are chosen by int8 scores, and so are the tokens that may be among the best: these take exact
 // logits. Quantization errors are taken as random: their standard deviation follows from the sizes, and a token is left
 // out where its score would have to be wrong by kSure of them. So the k best of a set are the exact ones except in very
-// rare cases, which the measured fidelity of a screen includes.
+// rare cases, which the measured fidelity of a screen includes. The normalizer takes exact logits of the kRefined best
+// tokens and int8 ones of the others; where some may be off by more than kMostDeviation, all of the set are exact.
 class ScreenLayer final : public RowLayer {
  public:
   // Shares `weight` [vocab, dim], which must not change; the other arrays are copied. `fallback` answers the rows that
@@ -55,6 +56,7 @@ class ScreenLayer final : public RowLayer {
 
   static constexpr int64_t kRefined = 8;  // best tokens whose exact logits go into the normalizer
   static constexpr float kSure = 5.0f;
+  static constexpr float kMostDeviation = 0.25f;  // nats, a standard deviation; models seen have up to .19
 
  private:
   // Calls visit(row) for each row; true means that it is uncertain. Returns how many are, whose indices are in the
@@ -74,7 +76,7 @@ class ScreenLayer final : public RowLayer {
   float log_total(const ScreenRow& row) const;
   // The log of the share that a token outside the row's set has of all tokens outside.
   float log_share_outside(const ScreenRow& row, int32_t token) const;
-  int64_t reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, int32_t* found) const;
+  int64_t reaching(const ScreenRow& row, const BestLogits& seeds, int64_t k, float total, int32_t* found) const;
 
   OutputMatrix matrix_;
   ScreenSets sets_;

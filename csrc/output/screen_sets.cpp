@@ -22,7 +22,9 @@ ScreenSets::ScreenSets(const OutputMatrix& matrix, const ScreenView& screen, boo
       start_(screen.start, screen.start + screen.clusters + 1),
       token_(screen.token, screen.token + screen.start[screen.clusters]),
       norm_(tokens()),
-      lost_(tokens()) {
+      lost_(tokens()),
+      most_norm_(static_cast<size_t>(screen.clusters), 0.0f),
+      most_lost_(most_norm_) {
   const int32_t whole[] = {0, static_cast<int32_t>(screen.clusters)};
   clusters_ = Blocks(whole, 1, dim_, int8);
   sets_ = Blocks(screen.start, screen.clusters, dim_, int8);
@@ -34,10 +36,17 @@ ScreenSets::ScreenSets(const OutputMatrix& matrix, const ScreenView& screen, boo
     for (const int32_t place : places.of(token)) {
       const int32_t cluster = places.cluster(place);
       norm_.get()[place] = norm;
-      const double lost = sets_.set_row(cluster, place - start_[cluster], row, matrix.bias()[token]);
-      lost_.get()[place] = static_cast<float>(lost);
+      const auto lost = static_cast<float>(sets_.set_row(cluster, place - start_[cluster], row, matrix.bias()[token]));
+      lost_.get()[place] = lost;
+      float &most = most_norm_[static_cast<size_t>(cluster)], &most_lost = most_lost_[static_cast<size_t>(cluster)];
+      most = std::max(most, norm), most_lost = std::max(most_lost, lost);
     }
   });
+}
+
+float ScreenSets::most_deviation(const ScreenRow& row) const {
+  const auto cluster = static_cast<size_t>(row.cluster);
+  return row.by_norm() * most_norm_[cluster] + row.by_lost(dim_) * most_lost_[cluster];
 }
 
 HiddenRows ScreenSets::quantize(const Kernels& table, const float* hidden, int64_t rows) const {

@@ -1,6 +1,7 @@
 // The clusters of a screen and their token sets: which cluster a row belongs to, and the logits of that cluster's set.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct ScreenRow {
   float scale;    // of its int8 numbers, where the sets are int8
   float square;   // |hidden|^2, where it was asked for
   float* logits;  // of its set, then space for the residual components; int8 logits where the sets are int8
+
+  // The standard deviation of an int8 logit's error is at most by_norm times the token's norm and by_lost times its
+  // loss: that of a coordinate of the hidden vector is uniform over one scale.
+  float by_norm() const { return scale / std::sqrt(12.0f); }
+  float by_lost(int64_t dim) const { return std::sqrt(square / static_cast<float>(dim)); }
 };
 
 class ScreenSets {
@@ -34,6 +40,8 @@ class ScreenSets {
   // With int8, of each token of a set: |w|, and |w - its int8 form|.
   const float* norm(int32_t cluster) const { return norm_.get() + start_[cluster]; }
   const float* lost(int32_t cluster) const { return lost_.get() + start_[cluster]; }
+  // With int8, at least the standard deviation of the error of each logit of a row, which asked for its square.
+  float most_deviation(const ScreenRow& row) const;
 
   // The cluster of each row of `hidden` [rows, dim], into `cluster` [rows].
   void assign(const Kernels& table, const float* hidden, int64_t rows, int32_t* cluster) const;
@@ -71,6 +79,7 @@ class ScreenSets {
   std::vector<int64_t> start_;  // [clusters + 1] into token_, norm_, lost_
   std::vector<int32_t> token_;  // ascending within a set
   Buffer norm_, lost_;
+  std::vector<float> most_norm_, most_lost_;  // [clusters] the largest of each
 };
 
 }  // namespace sharpbeam

@@ -109,6 +109,37 @@ def test_int8_logits_find_the_exact_tokens(isa, shape):
         np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=0.02, rtol=0)
 
 
+def _with_a_long_row(weight, hidden):
+    """The last row is a thousand times as long as others; all hidden vectors are nearly orthogonal to it."""
+    along = np.eye(1, weight.shape[1], dtype=np.float32)
+    hidden = hidden - hidden @ along.T * along + np.float32(0.006) * along
+    return np.concatenate([weight[:-1], 1000 * along]), hidden
+
+
+HARD = {
+    "a long row": _with_a_long_row,
+    "an outlier in hidden vectors": lambda weight, hidden: (
+        weight * np.float32([1e-3] + [1] * 63),
+        hidden * np.float32([300] + [1] * 63),
+    ),
+    "equal after rounding": lambda weight, hidden: (weight * np.float32(1e-9), hidden),
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_int8_is_no_worse_where_numbers_are_hard(kind):
+    """As floats, and fewer candidates are the first of more."""
+    weight, hidden = HARD[kind](normal(0, 300, 64) / 8, normal(2, 40, 64))
+    bias, screen = np.zeros(300, np.float32), make_screen(3, 1, 64, 300, least=300)
+    int8, floats = (ScreenLayer.build(weight, bias, screen, int8=kind) for kind in (True, False))
+    got, expected = int8.topk(hidden, 5), floats.topk(hidden, 5)
+    assert got.token.tolist() == expected.token.tolist() and got.log_prob.max() <= 0
+    np.testing.assert_allclose(got.log_prob, expected.log_prob, atol=0.02, rtol=1e-6)
+    for k in (1, 20):
+        assert np.array_equal(int8.topk(hidden, k).token[:, :5], got.token[:, :k])
+    assert np.array_equal(int8.log_prob(hidden, got.token[:, 1].copy()), got.log_prob[:, 1])
+
+
 def test_a_right_residual_mass_makes_every_probability_right():
     """With the exact mass of the tokens outside, every log probability is the exact layer's, inside and out."""
     weight, bias, h = normal(0, 80, 12), normal(1, 80), normal(2, 1, 12)
