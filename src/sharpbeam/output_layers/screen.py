@@ -111,12 +111,12 @@ def _read(stored: Stored) -> Screens:
         sound = isinstance(each, dict) and each and all(isinstance(own, dict) for own in each.values())
         sound = sound and per in ("target", "direction")
         stored.require(bool(sound), f"per is {per!r}; it must be target or direction, with screens")
-        scopes = {name.rpartition("/")[0] for name in stored.arrays}
-        others = ", ".join(sorted(scopes - each.keys()))
+        others = ", ".join(sorted({name.rpartition("/")[0] for name in stored.arrays} - each.keys()))
         stored.require(not others, f"it holds arrays of {others}, which are of none of {', '.join(each)}")
     screens = {scope: _screen(stored, own, f"{scope}/" if scope else "") for scope, own in each.items()}
-    fidelity = min(float((own.get("held_out") or {}).get("bound", 0.0)) for own in each.values())
-    return Screens(per, screens, fidelity)
+    fidelities = [float(dict(own.get("held_out") or {}).get("bound", 0.0)) for own in each.values()]
+    stored.require(all(0.0 <= one <= 1.0 for one in fidelities), f"held_out has the bounds {fidelities}, not 0 to 1")
+    return Screens(per, screens, min(fidelities))
 
 
 def _screen(stored: Stored, facts: Mapping[str, Any], prefix: str) -> Screen:

@@ -11,8 +11,18 @@ from reference.layers import ReferenceScreenLayer
 from support.made_layers import normal, whole
 
 from sharpbeam._core import table_names
+from sharpbeam.errors import ModelError
+from sharpbeam.output_layers.artifact import Stored
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.output_layers.screen import FallbackFeatures, FallbackTest, ResidualMass, Screen, ScreenLayer
+from sharpbeam.output_layers.screen import (
+    ARTIFACTS,
+    FallbackFeatures,
+    FallbackTest,
+    ResidualMass,
+    Screen,
+    ScreenLayer,
+    Screens,
+)
 
 TABLES = table_names()
 TOLERANCE = 2e-5  # of a log probability, as for the exact layer
@@ -231,6 +241,15 @@ GOOD = make_screen(3, 3, 4, 20, least=2)
 def test_screens_that_do_not_fit_are_named(screen, message):
     with pytest.raises(ValueError, match=message):
         ScreenLayer.build(normal(0, 20, 4), normal(1, 20), screen)
+
+
+@pytest.mark.parametrize("held_out", [{"bound": float("nan")}, {"bound": 5.0}, {"bound": None}, "x", [1]])
+def test_a_fidelity_that_is_none_is_refused(held_out):
+    arrays, facts = ARTIFACTS["screen"].write(Screens("all", {"": make_screen(3, 4, 8, 30)}))
+    stored = Stored("screen.safetensors", "Fit it again.", facts, arrays, {"V": 30, "D": 8})
+    assert ARTIFACTS["screen"].read(replace(stored, facts={**facts, "held_out": {"bound": 0.9}})).fidelity == 0.9
+    with pytest.raises((ModelError, TypeError, ValueError)):  # of which FolderArtifacts makes a ModelError
+        ARTIFACTS["screen"].read(replace(stored, facts={**facts, "held_out": held_out}))
 
 
 def test_fallback_layers_that_do_not_fit_are_named():
