@@ -144,7 +144,9 @@ int64_t Constraints::complete(const RowView& rows, Forward& forward, const float
   };
   for (int64_t row = 0; row < rows.rows; ++row) {
     const RowRules& rules = rules_[static_cast<size_t>(row)];
-    const int32_t *found = token + row * k, *end = found + k;
+    const int32_t* found = token + row * k;
+    const float* known = log_prob + row * k;
+    const int32_t* end = found + (std::find(known, known + k, kBanned) - known);  // token 0 fills rows up
     if (bias_ && rules.next != kNone && std::find(found, end, rules.next) == end) miss(row, rules.next, kNone);
     for (int64_t i = rules.required_begin; i < rules.required_end; ++i) {
       const int32_t* place = std::find(found, end, required_[static_cast<size_t>(i)]);

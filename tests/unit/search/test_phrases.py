@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import Beam
 from reference.phrases import places, progress_of, reference_phrases
-from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from support.toys import BOS, EOS, ToyLayer, ToyModel, best, toy_requests
 from unit.search.test_beam import run, toy_log_probs
 
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
-from sharpbeam.types import Hypothesis, Phrases, Prefix, Request
+from sharpbeam.types import Floats, Hypothesis, Phrases, Prefix, Request, TopK
 
 
 def random_phrases(draw: random.Random, vocab: int, most: int = 2) -> Phrases:
@@ -121,6 +121,27 @@ def test_where_the_answer_is_too_short_it_has_most_of_them() -> None:
         options = SearchOptions(return_scores=True, beam_size=3, max_length=max_length)
         (answer,) = run(model, output_layer, [request], options, 1000)[0]
         assert lacking(answer, request.phrases) == lost
+
+
+class FewLayer(ToyLayer):
+    """Finds three tokens, none of them 0, and fills rows up with token 0 at -inf, as a screen's set does."""
+
+    def topk(self, hidden: Floats, k: int) -> TopK:
+        every = self.all(hidden)
+        every[:, 0] = -np.inf
+        found = best(every, k)
+        found.log_prob[:, 3:], found.token[:, 3:] = -np.inf, 0
+        return found
+
+
+def test_what_fills_a_row_up_is_not_the_phrase_that_it_lacks() -> None:
+    model = ToyModel(3, eos_bias=-1.0)
+    request = replace(toy_requests(1, 3)[0], phrases=(((0,),),))
+    options = SearchOptions(return_scores=True, beam_size=3, max_length=5)
+    (answer,) = run(model, FewLayer(*model.output()), [request], options, 1000)[0]
+    after = toy_log_probs(model, ToyLayer(*model.output()), request)
+    at = answer.tokens.index(0)
+    assert answer.token_log_probs[at] == pytest.approx(after(answer.tokens[:at])[0], abs=1e-5)
 
 
 def test_a_request_without_phrases_does_not_see_those_of_others() -> None:
