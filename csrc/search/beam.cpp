@@ -33,7 +33,8 @@ void BeamSearch::enter(InFlight& entry, const SearchRequest&) {
 // Where every candidate may be chosen by its log probability alone, the K best that do not end leave nothing to others.
 void BeamSearch::narrow(const RowView& rows, BeamView& beam) {
   if (options_.repetition_penalty > 1.0 || options_.no_repeat_ngram_size > 0) return;
-  beam = {rows.score, options_.beam_size, options_.max_children, options_.eos, {}};
+  // The eos of a row takes one of the places of its continuations.
+  beam = {rows.score, options_.beam_size, options_.max_children - 1, options_.eos, {}};
   whole_.clear();
   bool some = false;
   for (const RequestRows& request : requests_) {

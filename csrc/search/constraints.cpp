@@ -46,7 +46,8 @@ int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>&
   if (repetition_) find_repeats(rows, tree);
   wanted_.clear();
   for (const RowRules& row : rules_) {
-    const int64_t least = row.phrases != nullptr ? std::max(least_, keep_required()) : least_;
+    const int64_t of_banks = keep_required() + (options_.min_length > 0 ? 1 : 0);  // eos may be banned, as in least_
+    const int64_t least = row.phrases != nullptr ? std::max(least_, of_banks) : least_;
     const int64_t more = row.worse_end - row.worse_begin + (bias_ && row.next != kNone);
     wanted_.push_back(std::min(least + more, options_.vocab));
   }
@@ -194,7 +195,7 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
     apply_to(row, rows.length[row] < options_.min_length);
     add_required(rules_[static_cast<size_t>(row)]);
     row_.resize(static_cast<size_t>(wide), {0, kBanned, kBanned});
-    if (options_.forced_eos && rules_[static_cast<size_t>(row)].last) leave_only(options_.eos, 0.0f, row_);
+    if (forces_eos(row)) leave_only(options_.eos, 0.0f, row_);
     for (int64_t i = 0; i < wide; ++i) {
       const Candidate& candidate = row_[static_cast<size_t>(i)];
       const auto cell = static_cast<size_t>(row * wide + i);
@@ -206,9 +207,11 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
   return {wide, token_.data(), log_prob_.data(), value_.data()};
 }
 
-bool Constraints::forces(int64_t row) const {
-  return (!bias_ && rules_[static_cast<size_t>(row)].next != kNone) ||
-         (options_.forced_eos && rules_[static_cast<size_t>(row)].last);
+bool Constraints::forces_next(int64_t row) const { return !bias_ && rules_[static_cast<size_t>(row)].next != kNone; }
+
+// A prefix that is as long as the answer may be is kept.
+bool Constraints::forces_eos(int64_t row) const {
+  return options_.forced_eos && rules_[static_cast<size_t>(row)].last && !forces_next(row);
 }
 
 // The rules for the candidates row_ [k] of one row.

@@ -65,7 +65,7 @@ class Constraints {
   int64_t complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
                    float* log_prob);
   // Whether a row has one candidate, whose log probability is not the output layer's.
-  bool forces(int64_t row) const;
+  bool forces(int64_t row) const { return forces_next(row) || forces_eos(row); }
 
   // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
   // while the arrays are. `total` [R] or null: the normalizers, where logits are penalized. Throws BrokenModel.
@@ -99,6 +99,8 @@ class Constraints {
   static constexpr int32_t kNone = -1;
 
   // How many of a row's candidates are kept where its request has phrases: some may end, or not follow a phrase.
+  bool forces_next(int64_t row) const;
+  bool forces_eos(int64_t row) const;
   int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(8, options_.max_children)); }
   static void check_sound(const RowView& rows, int64_t row, float log_prob);
   void check(const RowView& rows, int64_t k, const float* log_prob) const;

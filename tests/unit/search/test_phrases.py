@@ -89,6 +89,18 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
             assert_same(results[request.index], expected, options)
 
 
+def test_the_last_of_eight_candidates_counts_where_eos_is_banned() -> None:
+    """More banks than a row has candidates: eos among them takes no place of another."""
+    for seed in range(30):
+        model = ToyModel(seed, vocab=30, eos_bias=3.0)
+        phrases = tuple((tuple(random.Random(seed + n).sample(range(3, 30), 4)),) for n in (0, 100, 200))
+        options = SearchOptions(return_scores=True, beam_size=1, min_length=9, max_length=14)
+        request = replace(toy_requests(1, seed)[0], phrases=phrases)
+        output_layer = ToyLayer(*model.output())
+        expected = reference_phrases(toy_log_probs(model, output_layer, request), options, EOS, phrases)
+        assert_same(run(model, output_layer, [request], options, 1000)[0], expected, options)
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), beam_size=st.sampled_from([1, 2, 5]), impossible=st.sampled_from([0.0, 0.6]))
 def test_every_answer_has_its_phrases(seed: int, beam_size: int, impossible: float) -> None:
