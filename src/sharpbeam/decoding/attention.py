@@ -9,7 +9,7 @@ Coverage penalty (GNMT: Wu et al. 2016, section 7): answers that leave source to
 score = log_prob / length ** length_penalty + beta * sum over source tokens of log(min(total attention, 1))
 
 All finished hypotheses that the search kept, beam_size of them by default, are ranked again, as in GNMT, OpenNMT and
-CTranslate2; the search itself and its stopping rule do not change. Eos and language tags of the source do not count.
+CTranslate2; the search itself does not change. Eos and language tags of the source do not count.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class Handle(Future[T]):
     def partial(self) -> Partial:
         """Return the finished hypotheses so far, and the text of the best live one.
 
-        Both are empty while the request waits; when it is done, they are those of the answer. Raises the same errors as
-        `result` for a request that ended without an answer. In a sealed session one step may be the rest of the search.
+        Both are empty while the request or its attention waits; when it is done, they are those of the answer. Raises
+        the errors of `result`. In a sealed session one step may be the rest of the search.
         """
         if not self.done():
             with self._session._lock:

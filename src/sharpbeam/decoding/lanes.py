@@ -37,13 +37,14 @@ class Lane:
     def __init__(self, loaded: LoadedModel, options: DecodeOptions) -> None:
         """Raises OptionError or ModelError if the options do not fit the model."""
         self.options, self.loaded, search = options, loaded, options.search
+        self.expands = search.return_alternatives
+        """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         idle = loaded.idle.get(options)
         if idle is None:
             loaded.check(options)
+            self.search()  # refuses what only the core refuses
         self.layer = idle[0] if idle else loaded.output_layer(options, log_prob=search.needs_log_prob)
         self.usable = without(self.layer, loaded.suppressed)  # without the tokens that the model must never produce
-        self.expands = search.return_alternatives
-        """Whether an answer is the first tokens of alternatives, each of which another lane completes."""
         self.stateful = options.schedule.schedule != "batches" or search.sampling or self.expands
         """Whether requests leave something in the lane: counts of a stream, random numbers, the lane of completions."""
         self.completion: Lane | None = None
@@ -84,8 +85,7 @@ class Lane:
         for request in run.flight:
             run.schedule.leave(request)
         self.loaded.end_work(run.search)
-        sampling = self.options.search.sampling
-        if reusable and not (sampling or run.requests) and run.most_requests <= FEW_REQUESTS:
+        if reusable and not (self.options.search.sampling or run.requests) and run.most_requests <= FEW_REQUESTS:
             idle = self.loaded.idle
             if len(idle) >= MOST_IDLE:
                 idle.clear()

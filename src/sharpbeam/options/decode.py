@@ -63,7 +63,7 @@ class ScheduleOptions(Schema):
         ge=1,
     )
     max_wait: int | None = advanced_option(
-        None, "streams: steps after which a waiting request goes first, the oldest before all", ge=1
+        None, "streams: steps that a request in flight may be passed over; then the oldest goes first", ge=1
     )
     max_memory: int | None = advanced_option(
         None,

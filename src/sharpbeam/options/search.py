@@ -57,7 +57,7 @@ class SearchOptions(Schema):
         lt=math.inf,
     )
     max_children: int | None = advanced_option(
-        None, "variable width: keep at most this many continuations of one hypothesis", ge=1
+        None, "variable width: keep at most this many continuations of one hypothesis", ge=1, le=2**31
     )
     finishing: Finishing = advanced_option(
         "leave",
@@ -68,7 +68,7 @@ class SearchOptions(Schema):
         1.0, "makes tokens that the hypothesis already has less likely, as in Hugging Face; 1.0 = none", ge=1, le=1000
     )
     no_repeat_ngram_size: int = advanced_option(
-        0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0
+        0, "no hypothesis repeats a sequence of this many tokens; 0 = no such rule", ge=0, le=LONGEST
     )
     forced_eos: bool = advanced_option(False, "force eos at max_length (forced_eos_token_id of Hugging Face)")
     coverage_penalty: float = advanced_option(
@@ -153,8 +153,7 @@ class SearchOptions(Schema):
         self.require(counts, "patience", "1.0 with early_stopping proven, which does not count")
         lowest, alternatives = self.min_alternative_expansion_prob, self.return_alternatives
         self.require(alternatives or not lowest, "min_alternative_expansion_prob", "0 unless return_alternatives is on")
-        chooses = self.beam_size > 1 or not self.coverage_penalty
-        self.require(chooses, "coverage_penalty", "0 with beam_size 1, which has no two hypotheses to choose from")
+        self.require(self.beam_size > 1 or not self.coverage_penalty, "coverage_penalty", "0 with beam_size 1")
         free = not self.prefix_bias_beta or (self.cube_pruning == "none" and not self.return_alternatives)
         self.require(free, "prefix_bias_beta", "0 with cube_pruning or return_alternatives")
         for name, default in (("merge_by", "word"), ("merge_threshold", 0.95)):
@@ -195,7 +194,8 @@ class SearchOptions(Schema):
         if not self.coverage_penalty:
             return self
         finished = min(self.beam_size, round(self.beam_size * self.patience))
-        return dataclasses.replace(self, num_hypotheses=max(self.num_hypotheses, finished))
+        answers, patience = max(self.num_hypotheses, finished), max(self.patience, finished / self.beam_size)
+        return dataclasses.replace(self, num_hypotheses=answers, patience=patience, return_scores=True)
 
     def for_one_answer(self) -> SearchOptions:
         """The same search, without alternatives and for the best answer only."""

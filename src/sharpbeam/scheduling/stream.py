@@ -18,7 +18,7 @@ In "stream" with `max_step_rows` those that waited go first. Those that have wai
 others, the oldest first (the paper's footnote 3).
 
 With `max_memory` a request enters only if it fits, and beams that grow together beyond the budget wait: then the
-oldest ones continue alone. One request always runs, so the budget is passed only by a request that is alone too large.
+oldest ones continue alone. Only a request that is alone too large passes the budget, or phrases, of up to 64 rows.
 """
 
 from __future__ import annotations

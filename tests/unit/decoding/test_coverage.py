@@ -9,6 +9,7 @@ import pytest
 
 from sharpbeam import OptionError, Translator
 from sharpbeam.decoding.attention import LEAST, coverage
+from sharpbeam.options.decode import SearchOptions
 
 
 def test_it_is_the_sum_over_the_words_of_the_source() -> None:
@@ -42,6 +43,14 @@ def test_the_finished_hypotheses_are_ranked_anew(tiny_model, sentences: list[str
     shown = translator.translate(texts[:1], coverage_penalty=beta, return_attention=True, **options)
     assert replace(shown[0].hypotheses[0], attention=None) == results[0].hypotheses[0]
     assert shown[0].attention
+
+
+@pytest.mark.parametrize(("beam_size", "patience", "finished"), [(5, 0.75, 4), (3, 0.5, 2), (4, 0.9, 4), (4, 2.0, 4)])
+def test_any_patience_will_do(tiny_model, sentences: list[str], beam_size: int, patience: float, finished: int) -> None:
+    options = SearchOptions(coverage_penalty=0.2, beam_size=beam_size, patience=patience)
+    assert options.for_coverage().num_hypotheses == finished
+    translator = Translator(tiny_model, beam_size=beam_size, patience=patience)
+    assert len(translator.translate(sentences[:5], coverage_penalty=0.2)) == 5
 
 
 def test_what_it_cannot_go_with_is_refused_at_once(tiny_model) -> None:
