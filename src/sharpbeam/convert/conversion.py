@@ -78,9 +78,7 @@ def _name(source: str) -> Name | None:
         return None
     name = name_of(source) or (Name("hf", source) if HUB_NAME.fullmatch(source) else None)
     if name is None:
-        raise InputError(
-            f"there is no folder or file {source!r}, and it is no name in the Hugging Face hub (owner/name); check it."
-        )
+        raise InputError(f"there is no folder or file {source!r}, nor is it a name in the hub (owner/name); check it.")
     return name
 
 

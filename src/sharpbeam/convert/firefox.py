@@ -39,7 +39,7 @@ _ONLY = {  # facts that have one value in a model of Firefox
     "positions": "sinusoidal-t2t", "position_offset": 0, "norm_epsilon": 1e-6, "norm_kind": "layer", "head_dim": 0,
     "embedding_norm": False, "scaled_embedding": True, "scaled_attention": True, "shared_embedding": True,
     "tied_output": True, "attention_bias": True, "ffn_bias": True, "gated_ffn": False, "experts": 0, "languages": {},
-    "source_begin": (), "source_eos": True, "target_begin": (), "suppressed_ids": (),
+    "source_begin": (), "source_eos": True, "target_begin": (),
 }  # fmt: skip
 _MULTIPLES = {"hidden_dim": 64, "encoder_ffn_dim": 64, "target_vocab_size": 8}  # which Bergamot's matmuls need
 
@@ -80,6 +80,7 @@ def check_facts(config: Any, pieces: int) -> None:
     facts["target_vocab_size"] = pieces + (config.bos_id == pieces)  # one more: the token that the decoder starts from
     for name, value in facts.items():
         config.need(name, getattr(config, name) == value, f"{value!r} in a model of Firefox")
+    config.need("suppressed_ids", {*config.suppressed_ids} <= {config.unk_id}, "unk at most in a model of Firefox")
     config.need("activation", config.activation in ("relu", "swish"), "relu or swish in a model of Firefox")
     for name, number in _MULTIPLES.items():
         size = pieces if name == "target_vocab_size" else getattr(config, name)
@@ -90,9 +91,7 @@ def _checked(loaded: LoadedModel) -> tuple[TransformerConfig, bytes, int]:
     """The config, the SentencePiece model and the number of its pieces; ModelError for what Marian cannot express."""
     config: Any = loaded.config
     if loaded.source is not loaded.target or not (path := loaded.folder / "source.spm").is_file():
-        raise ModelError(
-            f"{loaded.folder} has no SentencePiece model that both sides share; Firefox's models have one."
-        )
+        raise ModelError(f"{loaded.folder} has no SentencePiece model for both sides; Firefox's models have one.")
     spm, pieces = read_spm(path)
     check_facts(config, len(pieces))
     if loaded.source.pieces(range(len(pieces))) != tuple(pieces):

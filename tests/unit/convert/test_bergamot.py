@@ -97,6 +97,7 @@ def test_a_folder_as_shipped_is_converted_whole(student, tmp_path):
     assert not (tmp_path / "ours/target.spm").exists()
     assert read_facts(tmp_path / "ours").decoding == {"beam_size": 2, "length_penalty": 0.5, "max_length_factor": 2.5}
     translator = Translator(tmp_path / "ours", machine=MachineOptions())
+    assert translator.loaded.suppressed == (translator.loaded.model.config.unk_id,)  # as Marian without --allow-unk
     text, length = demo_sentences()[0], {"max_length": 9}
     own, shipped, other = (
         [one.log_prob for one in translator.translate([text], raw=True, **length, **options)[0].hypotheses]
@@ -153,6 +154,7 @@ def test_a_shortlist_of_another_model_or_a_damaged_one_is_refused(student):
         ("beam-size: 0", "beam_size is 0"),
         ("beam-size: many", "beam_size is 'many'; it must be a whole number"),
         ("normalize: 99", "length_penalty is 99"),
+        ("word-penalty: 0.3", r"word-penalty is 0\.3; it must be 0, or left out"),
         ("models: [a.bin, b.bin]", "names 2 models"),
         ("models: [none.bin]", "does not lie next to it"),
         ("beam-size: [1", "cannot be read as options in YAML"),

@@ -164,7 +164,7 @@ def _with_tokens(files: MarianFiles, sizes: Mapping[str, Any], tensors: Mapping[
     ids = {"unk_id": lists.id("unk", "<unk>"), "eos_id": lists.id("eos", "</s>")}
     tensors, start = lists.add_start(tensors)
     tokens = lists.tokens(ids | {"bos_id": start, "pad_id": start})
-    config = TransformerConfig(**{**sizes, **tokens.facts})
+    config = TransformerConfig(**{**sizes, **tokens.facts, "suppressed_ids": (ids["unk_id"],)})
     shortlist, shared = None, tokens.source is tokens.target
     if files.shortlist is not None:
         vocabularies = len(tokens.source), len(tokens.target)
@@ -207,6 +207,9 @@ def _find_files(model: Path, options: Path | None, source: Path | None, target: 
     if source is None:
         vocabularies = _vocabularies(model, facts)
         source, target = vocabularies[0], target or vocabularies[-1]
+    for name in ("allow-unk", "word-penalty"):
+        if "models" in facts and facts.get(name):
+            raise Facts(options or model, facts).refusal(name, "0, or left out")
     shortlist, notes = _shortlist(model.parent, facts)
     search = {ours: facts[theirs] for theirs, ours in SEARCH.items() if "models" in facts and theirs in facts}
     decoding = checked_decoding(options or model, search)
@@ -217,9 +220,7 @@ def _named_model(options: Path) -> Path:
     """The model that a file of options names, which lies next to it."""
     names = _names(read_options(options), "models")
     if len(names) != 1:
-        raise InputError(
-            f"{options} names {len(names)} models; convert each by itself, and join them as an ensemble: a+b."
-        )
+        raise InputError(f"{options} names {len(names)} models; convert each alone, and join them as a+b.")
     path = options.parent / names[0]
     if not path.is_file():
         raise ModelError(f"{options} names the model {names[0]}, which does not lie next to it; copy it there.")
