@@ -114,7 +114,8 @@ class FolderArtifacts:
     def gains(self) -> dict[str, float]:
         """Times that the preview was measured to be faster than a scan, by kind of search."""
         gains = self.facts("preview").get("gains") if self.has("preview") else None
-        return {str(name): float(gain) for name, gain in gains.items()} if isinstance(gains, dict) else {}
+        found = gains.items() if isinstance(gains, dict) else ()
+        return {str(name): float(gain) for name, gain in found if isinstance(gain, int | float)}
 
     def save(self, name: str, value: Any, facts: Mapping[str, Any]) -> None:
         """Write the artifact; `facts` are its training text and quality. Raises OutputError."""

@@ -66,7 +66,7 @@ def save_model(
     be read again.
     """
     for name, tensor in tensors.items():
-        if not np.isfinite(tensor.scale if isinstance(tensor, Int8Matrix) else tensor).all():
+        if not (tensor.scale > 1e-36 if isinstance(tensor, Int8Matrix) else np.isfinite(tensor)).all():
             raise ModelError(f"cannot save {folder}: tensor {name!r} holds a value that is not finite.")
     with replacing_folder(folder) as temporary:
         save_tensors(temporary / WEIGHTS, tensors)

@@ -32,10 +32,11 @@ class Int8Matrix:
 
     @classmethod
     def quantized(cls, matrix: Floats) -> Int8Matrix:
-        """The nearest one to `matrix` [rows, columns]: the largest value of each row becomes 127."""
+        """The nearest one to `matrix` [rows, columns]: the largest value of each row becomes 127, less than 1e-20 0."""
         largest = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
-        scale = np.divide(127, np.where(largest > 0, largest, 127), dtype=np.float32)
-        return cls(np.rint(matrix * scale).astype(np.int8), scale)
+        scale = np.divide(127, np.where(largest < 1e-20, 127, largest), dtype=np.float32)
+        with np.errstate(invalid="ignore"):  # save_model refuses the scale of what is not finite
+            return cls(np.rint(matrix * scale).astype(np.int8), scale)
 
     @property
     def shape(self) -> tuple[int, ...]:

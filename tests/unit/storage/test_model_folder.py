@@ -253,6 +253,19 @@ def test_weights_that_are_not_finite_are_not_saved(folder, value, make_tensors):
     assert answer(load_weights(folder)) == before
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_matrices_that_are_not_finite_are_not_saved_in_int8(folder, value, make_tensors):
+    tensors = make_tensors(TINY, seed=2)
+    matrix = tensors["decoder.bridge.weight"].copy()
+    matrix[1, 1] = value
+    with pytest.raises(ModelError, match=r"tensor 'decoder\.bridge\.weight' holds a value that is not finite"):
+        save_model(folder, TINY, tensors | {"decoder.bridge.weight": Int8Matrix.quantized(matrix)}, {}, "")
+    matrix[1] = 1e-39
+    assert np.array_equal(Int8Matrix.quantized(matrix).values()[1], np.zeros(matrix.shape[1], np.float32))
+    save_model(folder, TINY, tensors | {"decoder.bridge.weight": Int8Matrix.quantized(matrix)}, {}, "")
+    load_weights(folder)
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
