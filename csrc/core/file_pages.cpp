@@ -33,9 +33,14 @@ struct Files {
   }
 };
 
-// Never destroyed, because arrays may outlive static objects when the process ends.
+// Never destroyed, because arrays may outlive static objects when the process ends. After a fork it is unlocked in both
+// processes.
 Files& files() {
-  static Files& all = *new Files;
+  static Files& all = []() -> Files& {
+    static Files& made = *new Files;
+    system::at_fork([] { made.mutex.lock(); }, [] { made.mutex.unlock(); }, [] { made.mutex.unlock(); });
+    return made;
+  }();
   return all;
 }
 
@@ -64,7 +69,10 @@ FileRows::FileRows(const float* matrix, int64_t rows, int64_t width) : bytes_(wi
   offset_ = static_cast<int64_t>(reinterpret_cast<uintptr_t>(matrix) - file->begin);
 }
 
-bool FileRows::read(int64_t row, float* to) const { return system::read(file_, to, bytes_, offset_ + row * bytes_); }
+void FileRows::read(int64_t row, float* to) const {
+  if (system::read(file_, to, bytes_, offset_ + row * bytes_)) return;
+  throw std::runtime_error("the file of the weights has become shorter; load the model again");
+}
 
 void release_pages(const void* begin, const void* end) {
   const std::lock_guard lock(files().mutex);

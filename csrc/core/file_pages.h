@@ -29,8 +29,8 @@ class FileRows {
   FileRows(const float* matrix, int64_t rows, int64_t width);
 
   explicit operator bool() const { return file_ >= 0; }
-  // Reads the row into `to`; false where the file has become shorter.
-  bool read(int64_t row, float* to) const;
+  // Reads the row into `to`. Throws std::runtime_error where the file has become shorter.
+  void read(int64_t row, float* to) const;
 
  private:
   int file_ = -1;

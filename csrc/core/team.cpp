@@ -193,11 +193,13 @@ void Team::enter() {
     ++again_;
     return;
   }
-  if (helpers_ == nullptr || busy_.exchange(true)) return;
-  if (process_ != system::process()) {
+  if (helpers_ == nullptr) return;
+  if (process_ != system::process()) {  // of a fork, where no other thread is inside
     stop();
     start();
+    busy_.store(false);
   }
+  if (busy_.exchange(true)) return;
   outer_ = entered;
   entered = this;
 }

@@ -61,7 +61,7 @@ constexpr int64_t kMaxInt8Depth = 65536;  // largest K of an int8 gemm: 255 * 12
 constexpr int kCodeWords = 16;            // entries of a table of preview_codes, one for each 4-bit code
 constexpr int64_t kCodeGroup = 8;         // codes whose entries add up to at most 255
 constexpr float kCodeRange = 251.0f;      // of a group in steps: each of its entries may be rounded up by half of one
-constexpr int64_t kMaxCodes = 2048;       // of a token: 257 groups would not fit 16 bits
+constexpr int64_t kMaxCodes = 2048;       // of a token: 258 groups would not fit 16 bits
 constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
 struct Kernels {

@@ -104,8 +104,7 @@ void OutputMatrix::logits_from_file(const float* hidden, int64_t rows, const int
     const int64_t some = std::min<int64_t>(kLanes, count - first);
     for (int64_t i = 0; i < some; ++i) {
       const int64_t token = tokens[first + i];
-      float* to = buffer.get() + i * dim_;
-      if (!file_.read(token, to)) std::copy_n(row(token), dim_, to);
+      file_.read(token, buffer.get() + i * dim_);
       bias[i] = bias_.get()[token];
     }
     table_->gather_dot(buffer.get(), bias, hidden, rows, place, some, dim_, out + first, stride);

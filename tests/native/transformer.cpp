@@ -56,7 +56,7 @@ TransformerConfig shared_relative() {
   return c;
 }
 
-// The names and shapes of src/sharpbeam/models/transformer/tensors.py.
+// The names and shapes of src/sharpbeam/models/transformer/config.py.
 std::map<std::string, Tensor> random_tensors(const TransformerConfig& c) {
   RandomTensors all;
   const int64_t dim = c.hidden_dim;

@@ -163,7 +163,8 @@ void Embedding::add_sines(int64_t position, float* x) const {
 void Embedding::apply(const Kernels& table, int32_t token, int64_t position, float* x) const {
   const int64_t dim = config_.hidden_dim;
   const float scale = config_.scaled_embedding ? static_cast<float>(std::sqrt(static_cast<double>(dim))) : 1.0f;
-  const float* row = file_ && file_.read(token, x) ? x : tokens_.get() + token * dim;
+  if (file_) file_.read(token, x);
+  const float* row = file_ ? x : tokens_.get() + token * dim;
   for (int64_t i = 0; i < dim; ++i) x[i] = row[i] * scale;
   if (config_.positions == Positions::learned) {
     table.add(x, learned_.get() + position * dim, dim);

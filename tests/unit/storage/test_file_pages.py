@@ -165,6 +165,9 @@ def test_a_matrix_that_would_fill_the_memory_is_read_word_by_word(tmp_path: Path
     assert ours.native.topk_details(hidden, 20)[3].sum() > 800
     if SMAPS.exists():
         assert resident(path) == 0
+    os.truncate(path, 0)
+    with pytest.raises(RuntimeError, match="has become shorter"):
+        ours.topk(hidden, 20)
 
 
 @pytest.mark.parametrize(
