@@ -112,7 +112,8 @@ struct SearchFields {
     require(max_score_ratio >= 1, "max_score_ratio", "at least 1 and below inf");
     require(max_children >= 1, "max_children", "1 or more");
     require(repetition_penalty >= 1 && repetition_penalty <= 1000, "repetition_penalty", "between 1 and 1000");
-    require(no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "0 or more");
+    require(no_repeat_ngram_size >= 0 && no_repeat_ngram_size <= 100000, "no_repeat_ngram_size",
+            "between 0 and 100000");
     require(prefix_bias_beta >= 0 && prefix_bias_beta < 1, "prefix_bias_beta", "at least 0 and below 1");
     require(min_alternative_expansion_prob >= 0 && min_alternative_expansion_prob < 1, "min_alternative_expansion_prob",
             "at least 0 and below 1");

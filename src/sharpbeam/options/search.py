@@ -57,7 +57,7 @@ class SearchOptions(Schema):
         lt=math.inf,
     )
     max_children: int | None = advanced_option(
-        None, "variable width: keep at most this many continuations of one hypothesis", ge=1, le=2**31
+        None, "variable width: keep at most this many continuations of one hypothesis", ge=1
     )
     finishing: Finishing = advanced_option(
         "leave",

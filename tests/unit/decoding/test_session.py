@@ -305,7 +305,6 @@ def test_what_cannot_be_decoded_is_refused_at_once() -> None:
             ({"beam_size": [3]}, "beam_size is"),
             ({"beam_size": 21}, "at most 20"),
             ({"no_repeat_ngram_size": 2**63}, "no_repeat_ngram_size is"),
-            ({"max_children": 2**63}, "max_children is"),
             ({"options": DecodeOptions(), "beam_size": 0}, "beam_size is 0"),
             ({"source_language": "xx"}, "one direction only"),
         ):
