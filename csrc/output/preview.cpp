@@ -221,6 +221,14 @@ int64_t PreviewLayer::reaching(const Row& row, float bar) const {
                               panel, opened, left);
 }
 
+bool PreviewLayer::has_seeds(const Row& row, float bar, const int32_t* tokens, int64_t count) const {
+  for (int64_t i = 0; i < row.seeds; ++i) {
+    const bool reaches = static_cast<double>(row.seed[i]) - row.shift >= static_cast<double>(bar);
+    if (reaches && !std::binary_search(tokens, tokens + count, row.seed_token[i])) return false;
+  }
+  return true;
+}
+
 double PreviewLayer::estimate(Row& row, const PreviewNormalizer& normalizer) const {
   Scratch& own = scratch();
   const Kernels& table = matrix_.table();
@@ -232,8 +240,8 @@ double PreviewLayer::estimate(Row& row, const PreviewNormalizer& normalizer) con
   if (!row.sound || !row.usual) return take_exact();
   const float bar = static_cast<float>(row.best - row.shift) - normalizer.depth;
   const int64_t left = reaching(row, bar);
-  if (left == 0 || left * kExactShare > vocab()) return take_exact();
   const int32_t* token = own.left.data();
+  if (left == 0 || left * kExactShare > vocab() || !has_seeds(row, bar, token, left)) return take_exact();
   matrix_.logits(row.hidden, token, left, exact);
   row.exact += left;
   if (left <= kKept) {
@@ -292,9 +300,10 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
   const float bar = bar_below(known, row.total, row.shift + row.rounding);
   const bool kept = row.sound && row.kept_count > 0 && bar >= row.kept_bar;
   int64_t left = kept ? row.kept_count : row.sound ? reaching(row, bar) : vocab();
-  // Without a floor there are always k.
-  const bool all = !row.sound || (row.floor == kNone && (left < k || (!kept && left * kExactShare > vocab())));
   const int32_t* tokens = kept ? row.kept : own.left.data();
+  // Without a floor there are always k.
+  const bool all = !row.sound || !has_seeds(row, bar, tokens, left) ||
+                   (row.floor == kNone && (left < k || (!kept && left * kExactShare > vocab())));
   if (all) {
     left = vocab(), tokens = nullptr;
     matrix_.all_logits(row.hidden, logits);

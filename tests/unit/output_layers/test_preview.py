@@ -132,6 +132,22 @@ def test_a_beam_keeps_what_can_matter(layer):
             assert every.token[first + r, j] in token[first + r][np.isfinite(log_prob[first + r])]
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("width", [1, 5])
+def test_a_row_whose_deviations_do_not_hold_takes_exact_logits(width, normalize):
+    """A token that is known, and that its codes would rule out, shows it; Firefox's pt-en cut four sentences short."""
+    rows = hidden(17, 200)
+    score, request = np.zeros(200), (np.arange(200) // width).astype(np.int32)
+    layer = PreviewLayer.build(WEIGHT, BIAS, PREVIEW, deviations=0.01)
+    log_prob, token, *_, counts = layer.native.topk_details(rows, 1, normalize, request, score, width)
+    exact = ExactLayer.build(WEIGHT, BIAS)
+    best = (exact if normalize else exact.unnormalized()).topk(rows, 1)
+    found = token[:, 0] == best.token[:, 0]
+    leading = best.log_prob.reshape(-1, width).argmax(axis=1) + np.arange(0, 200, width)  # of each request
+    assert np.isfinite(log_prob[leading]).all() and found[leading].mean() > 0.9
+    assert 0 < counts["whole"] < 200
+
+
 def test_with_fidelity_1_it_is_the_scan():
     artifacts = MadeArtifacts(WEIGHT, BIAS)
     entry = find_output_layer("preview")
