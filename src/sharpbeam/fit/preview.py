@@ -114,7 +114,7 @@ def fit_preview(
         with report.stage("collecting", count, "vectors") as advance:
             rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)[1]
         if len(rows) < count and task == "translation":
-            rows = collect_rows(scanned, crossed(sentences, -(-count // len(rows))), count, 1, 1, direction)[1]
+            rows = collect_rows(scanned, crossed(sentences, -(-count // (len(rows) or 1))), count, 1, 1, direction)[1]
         parts.append(rows["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)

@@ -99,7 +99,7 @@ class OutputLayerOptions(Schema):
     )
     fidelity: float | None = advanced_option(
         None,
-        "least share of rows with all tokens that matter; 1: proven; less: measured where the layer was fitted",
+        "least share of rows with all tokens that matter; 1: proven; less: as it was measured for the layer",
         gt=0,
         le=1,
     )
