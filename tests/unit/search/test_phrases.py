@@ -89,8 +89,8 @@ def test_equals_the_reference(seed, beam_size, schedule, max_length, prefixes, r
             assert_same(results[request.index], expected, options)
 
 
-def test_the_last_of_eight_candidates_counts_where_eos_is_banned() -> None:
-    """More banks than a row has candidates: eos among them takes no place of another."""
+def test_long_phrases_equal_the_reference() -> None:
+    """More banks than a row has candidates, and eos is banned among these."""
     for seed in range(30):
         model = ToyModel(seed, vocab=30, eos_bias=3.0)
         phrases = tuple((tuple(random.Random(seed + n).sample(range(3, 30), 4)),) for n in (0, 100, 200))
