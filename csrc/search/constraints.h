@@ -98,9 +98,9 @@ class Constraints {
   };
   static constexpr int32_t kNone = -1;
 
-  // How many of a row's candidates are kept where its request has phrases: some may end, or not follow a phrase.
   bool forces_next(int64_t row) const;
   bool forces_eos(int64_t row) const;
+  // How many of a row's candidates are kept where its request has phrases: some may end, or not follow a phrase.
   int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(8, options_.max_children)); }
   static void check_sound(const RowView& rows, int64_t row, float log_prob);
   void check(const RowView& rows, int64_t k, const float* log_prob) const;
