@@ -22,6 +22,7 @@ from sharpbeam.convert.formats.weights import Tensor, values
 from sharpbeam.convert.readers.marian import NAMES, OUTPUT, SEARCH
 from sharpbeam.convert.readers.transformer import names_of
 from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import ModelError, OutputError, needs_extra
 from sharpbeam.models.config import SCALE
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -30,7 +31,6 @@ from sharpbeam.storage.atomic import replacing_folder
 from sharpbeam.storage.marian_shortlist import write_marian_shortlist
 from sharpbeam.storage.model_folder import WEIGHTS
 from sharpbeam.storage.tensors import Int8Matrix
-from sharpbeam.text.sample import language_of, sample
 from sharpbeam.types import Floats
 
 MODEL, VOCABULARY, SHORTLIST = "model.intgemm.alphas.bin", "vocab.spm", "lex.50.50.s2t.bin"
@@ -58,7 +58,7 @@ def write_firefox(model: str | Path, output: Path, sources: Sequence[str] = ()) 
     loaded = translator.loaded
     config, spm, rows = _checked(loaded)
     arrays = _arrays(config, _stored(loaded.folder), rows)
-    arrays |= _input_scales(translator, sources or sample(language_of(loaded.source)))
+    arrays |= _input_scales(translator, sources or sample_of(loaded))
     options: dict[str, Any] = {"relative-paths": True, "models": [MODEL], "vocabs": [VOCABULARY] * 2}
     search = {theirs: getattr(loaded.options.search, ours) for theirs, ours in SEARCH.items()}
     options |= {theirs: value for theirs, value in search.items() if value is not None}

@@ -8,20 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.schema import require
 from sharpbeam.text.lines import TextInput, check_readable, file_digest, is_standard_input, read_lines
-from sharpbeam.text.sample import language_of, sample
 
 if TYPE_CHECKING:
     from sharpbeam.decoding.languages import Direction, LanguageTags
     from sharpbeam.decoding.loading import LoadedModel
 
 Texts = str | Path | Sequence[str | Path]  # files with one sentence a line, some with a direction: "de-en=news.de"
-HELP = (
-    "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE."
-)
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,6 @@ def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, I
     if not text:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
     return [(one.direction, TextInput(one.files)) for one in directed_texts(text, loaded.language_tags)]
-
-
-def sample_of(loaded: LoadedModel) -> list[str]:
-    """Sample sentences in a model's source language: the one it names, or else the one its vocabulary is made for."""
-    return sample(loaded.language_tags.source or language_of(loaded.source))
 
 
 def sentences_or_sample(loaded: LoadedModel, lines: Iterable[str] | None, count: int) -> list[str]:

@@ -16,6 +16,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 _FOLDER = Path(__file__).parent / "samples"
 FEW = 12  # sentences by which a language is recognized
 UNKNOWN = 8  # tokens that a character counts as that the vocabulary lacks
+LIKE = 1.3  # times the fewest tokens: Firefox's English-Portuguese vocabulary takes 1.02 for English, 1.76 for Spanish
 
 
 @cache
@@ -38,16 +39,16 @@ def crossed(sentences: Sequence[str], times: int) -> list[str]:
     return [*sentences, *(a[:i] + b[j:] for (a, i), (b, j) in pairs)]
 
 
-def language_of(vocabulary: Vocabulary) -> str:
-    """The language whose sentences the vocabulary writes in the fewest tokens: for a model that names none."""
+def languages_of(vocabulary: Vocabulary) -> list[str]:
+    """The languages whose sentences the vocabulary writes in few tokens, the fewest first: if a model names none."""
 
-    def cost(language: str) -> float:
-        tokens = size = 0
+    def cost(language: str) -> int:
+        tokens = 0
         for line in sample(language)[:FEW]:
             ids = vocabulary.encode(line)
             kept = set(vocabulary.decode(ids))
             tokens += len(ids) + UNKNOWN * sum(letter not in kept for letter in line)
-            size += len(line.encode())
-        return tokens / size
+        return tokens
 
-    return min(sample_languages(), key=cost)
+    costs = {language: cost(language) for language in sample_languages()}
+    return sorted((each for each in costs if costs[each] <= LIKE * min(costs.values())), key=costs.__getitem__)

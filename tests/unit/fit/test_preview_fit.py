@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
+from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.layer import fit_layer
 from sharpbeam.fit.preview import FEWEST, fit_preview, worth_fitting
-from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts
-from sharpbeam.text.sample import crossed, sample
+from sharpbeam.text.sample import crossed, languages_of, sample
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,7 @@ def test_crossed_sentences_begin_as_one_and_end_as_another():
 
 def test_without_text_the_sample_of_the_source_language_is_read(model, tmp_path):
     folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
+    assert languages_of(model.source) == ["en", "de"]  # of both; German is not copied
     assert sample_of(model) == sample("de") and len(sample("deu_Latn")) == 70 and sample("xx") == sample("en")
     fit = fit_preview(folder, vectors=300)
     assert fit.sample and "sample sentences" in fit.summary()

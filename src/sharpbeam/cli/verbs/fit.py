@@ -8,13 +8,16 @@ from typing import Any, Literal
 from sharpbeam.cli.command import VerbGroup, verb
 from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.cli.flags import argument
-from sharpbeam.fit.texts import HELP
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions, ShortlistOptions
 from sharpbeam.options.schema import option
 
 MODEL = argument("A model folder; the result is written into it.")
-TEXT = option((), HELP, metavar="[[SOURCE-]TARGET=]FILE")
+TEXT = option(
+    (),
+    "Source text, one sentence a line; .gz too. May be repeated. A multilingual model's with its direction: de-en=FILE",
+    metavar="[[SOURCE-]TARGET=]FILE",
+)
 
 
 def _run(layer: str, model: str, **options: Any) -> None:

@@ -1,0 +1,41 @@
+"""Sample sentences for a model: what is fitted, measured and exported with where the user gives none."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from sharpbeam.decoding.inputs import requests_of
+from sharpbeam.decoding.loading import LoadedModel
+from sharpbeam.decoding.loop import decode
+from sharpbeam.options.decode import SearchOptions
+from sharpbeam.output_layers.suppressed import without
+from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.scheduling.queue import RequestQueue
+from sharpbeam.search.beam import BeamSearch
+from sharpbeam.text.sample import FEW, languages_of, sample
+
+
+def sample_of(loaded: LoadedModel) -> list[str]:
+    """Sample sentences in a model's source language: the one it names, or else the one its vocabulary is made for.
+
+    A vocabulary that is also the target's is made for both: the source is what the model copies the least of.
+    """
+    if named := loaded.language_tags.source:
+        return sample(named)
+    languages = languages_of(loaded.source)
+    shared = loaded.source is loaded.target and loaded.task == "translation"
+    return sample(min(languages, key=partial(_copied, loaded)) if shared and len(languages) > 1 else languages[0])
+
+
+def _copied(loaded: LoadedModel, language: str) -> float:
+    """The share of the tokens of a language's greedy translations that are in their sources."""
+    model, options, total, copied = loaded.model, loaded.options, 0, 0
+    requests = requests_of(loaded, sample(language)[:FEW], None, options)
+    search = BeamSearch(SearchOptions(beam_size=1), model.bos_id, model.eos_id, loaded.vocab_size)
+    schedule = FixedBatches(RequestQueue(requests, options.schedule.batch_tokens))
+    for index, hypotheses in decode(model.open(), without(loaded.exact, loaded.suppressed), search, schedule):
+        total += len(hypotheses[0].tokens)
+        copied += int(np.isin(hypotheses[0].tokens, requests[index].source).sum())
+    return copied / max(1, total)
