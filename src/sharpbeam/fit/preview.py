@@ -41,7 +41,7 @@ from sharpbeam.types import Floats, Ids
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.intp]
-RIDGE = 0.02  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
+RIDGE = 0.1  # of the mean eigenvalue, added to the second moment: few vectors say little of its smallest directions
 SHARE = 8 / 3  # coordinates for a code, on average: with 4 bits a fifth of int8's bytes
 GROUP, MOST_CODES = 8, 2048  # codes that share a range, and of a token: kernels/table.h
 BITS = 4.0  # of a code
