@@ -44,33 +44,37 @@ void SuppressedRun::find_topk(const LayerRows& rows, int64_t k, float* log_prob,
   const int64_t width = std::min(k + most_, vocab());
   float* all_log_prob = reserved(log_prob_, rows.rows * width);
   int32_t* all_token = reserved(token_, rows.rows * width);
+  const auto is_suppressed = [&](int32_t one) { return suppressed_[static_cast<size_t>(one)] != 0; };
   LayerRows asked = rows;
   BeamView beam;
   if (rows.beam != nullptr) {
     beam = *rows.beam;
     beam.excluded = suppressed_;
-    if (beam.wanted != nullptr) {
-      wanted_.assign(beam.wanted, beam.wanted + rows.rows);
-      for (int64_t& wanted : wanted_) wanted = std::min(wanted + most_, width);
-      beam.wanted = wanted_.data();
-    }
     asked.beam = &beam;
+  }
+  if (k == 1) {  // greedy search: hardly ever is the best token a suppressed one, and finding two takes longer
+    run_->topk(asked, 1, log_prob, token);
+    if (std::none_of(token, token + rows.rows, is_suppressed)) return;
+  }
+  if (beam.wanted != nullptr) {
+    wanted_.assign(beam.wanted, beam.wanted + rows.rows);
+    for (int64_t& wanted : wanted_) wanted = std::min(wanted + most_, width);
+    beam.wanted = wanted_.data();
   }
   run_->topk(asked, width, all_log_prob, all_token);
   for (int64_t row = 0; row < rows.rows; ++row, log_prob += k, token += k) {
     const float* given = all_log_prob + row * width;
     const int32_t* tokens = all_token + row * width;
-    const auto suppressed = [&](int64_t i) { return suppressed_[static_cast<size_t>(tokens[i])]; };
     int64_t found = 0;
     float broken = 0.0f;  // a value that is no log probability, which must not go with its token
     for (int64_t i = 0; i < width && found < k; ++i) {
       if (!(given[i] < std::numeric_limits<float>::infinity())) broken = given[i];
-      if (suppressed(i)) continue;
+      if (is_suppressed(tokens[i])) continue;
       log_prob[found] = given[i];
       token[found++] = tokens[i];
     }
     for (int64_t i = 0; found < k; ++i) {
-      if (!suppressed(i)) continue;
+      if (!is_suppressed(tokens[i])) continue;
       log_prob[found] = kNever;
       token[found++] = tokens[i];
     }
