@@ -115,7 +115,10 @@ def read_model(origin: str, source_spm: Path | None = None, target_spm: Path | N
         return read_hugging_face(path)
     if path.is_dir() and (path / "model.bin").is_file() and not is_marian_file(path / "model.bin"):
         return read_ctranslate2(path, source_spm, target_spm)
-    inside = _models_in(path) if path.is_dir() else [path]
+    inside = [path]  # or the models of Marian in a folder, without the state of its optimizer
+    if path.is_dir():
+        inside = [*sorted(path.glob("*.npz")), *filter(is_marian_file, sorted(path.glob("*.bin")))]
+        inside = [one for one in inside if not one.name.endswith(".optimizer.npz")]
     if len(inside) == 1 and (inside[0].suffix in (".npz", ".yml", ".yaml") or is_marian_file(inside[0])):
         return read_marian(inside[0], source_spm, target_spm)
     if len(inside) > 1:
@@ -138,12 +141,6 @@ def is_model_folder(path: Path) -> bool:
 def _facts(path: Path) -> dict[str, Any]:
     """The facts in config.json of a folder; none where there is no such file."""
     return read_json(path / "config.json") if (path / "config.json").is_file() else {}
-
-
-def _models_in(folder: Path) -> list[Path]:
-    """The models of Marian in a folder, without the state of its optimizer that Marian writes there."""
-    models = [*sorted(folder.glob("*.npz")), *filter(is_marian_file, sorted(folder.glob("*.bin")))]
-    return [one for one in models if not one.name.endswith(".optimizer.npz")]
 
 
 def _refuse_flags(source_spm: Path | None, target_spm: Path | None, owner: str) -> None:

@@ -84,14 +84,11 @@ def _read_test(stored: Stored) -> ShortlistTest:
     return ShortlistTest(a["inner"], a["bias"], a["outer"], a["direct"], *numbers)
 
 
-def _write_test(test: ShortlistTest) -> tuple[Arrays, Mapping[str, Any]]:
-    return {name: getattr(test, name) for name in _TEST}, {name: getattr(test, name) for name in _NUMBERS}
-
-
 ARTIFACTS = {
     "shortlist": Artifact("shortlist", 1, "shortlist", "--pairs FILE", _read, _write, (OUTPUT, SOURCE, TARGET)),
     "shortlist_test": Artifact(
-        "shortlist_test", 1, "shortlist", "--text FILE --fidelity 0.999", _read_test, _write_test,
+        "shortlist_test", 1, "shortlist", "--text FILE --fidelity 0.999", _read_test,
+        lambda test: ({name: getattr(test, name) for name in _TEST}, {name: getattr(test, name) for name in _NUMBERS}),
         (OUTPUT, "shortlist_sha256"),
     ),
 }  # fmt: skip

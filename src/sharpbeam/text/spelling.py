@@ -38,10 +38,8 @@ class Spelling:
         if self._known is None:
             return False
         vocabulary, unknown = self._known
-        lacking = not text.isascii() and any(map(_is_other, text))
-        lacking = lacking or unknown in vocabulary.encode(text)
+        other = (
+            sign > "\x7f" and unicodedata.decomposition(sign).startswith(OTHERS) for sign in text if sign not in "ªº"
+        )
+        lacking = (not text.isascii() and any(other)) or unknown in vocabulary.encode(text)
         return lacking and unknown not in vocabulary.encode(PROBE)
-
-
-def _is_other(sign: str) -> bool:
-    return sign > "\x7f" and unicodedata.decomposition(sign).startswith(OTHERS) and sign not in "ªº"
