@@ -16,6 +16,7 @@ from sharpbeam.text.lines import read_whole
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 PLAIN = {**dict.fromkeys("\u2018\u2019\u201a", "'"), **dict.fromkeys("\u201c\u201d\u201e\xab\xbb", '"')}
 PLAIN |= dict.fromkeys("\u2011\u2013\u2014\u2212", "-")
+_UNSEEN = (0x00AD, 0x2060)
 
 
 class SentencePieceVocabulary:
@@ -58,9 +59,12 @@ class SentencePieceVocabulary:
 
 
 def plain_signs(lacks: Callable[[str], bool]) -> Callable[[str], str]:
-    """A text with plain quotes and dashes for those that a vocabulary `lacks`; and without NUL, which would end it."""
-    signs = {ord(sign): plain for sign, plain in PLAIN.items() if lacks(sign)}
-    return lambda text: (text.translate(signs) if signs and not text.isascii() else text).replace("\0", " ")
+    """A text with plain quotes and dashes for those that a vocabulary `lacks`; and without NUL, which would end it.
+
+    Soft hyphens and word joiners, which only say where a line may end, would make other words.
+    """
+    signs = {ord(sign): plain for sign, plain in PLAIN.items() if lacks(sign)} | dict.fromkeys(_UNSEEN, "")
+    return lambda text: (text if text.isascii() else text.translate(signs)).replace("\0", " ")
 
 
 def open_processor(data: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -39,6 +39,7 @@ def test_quotes_and_dashes_without_a_piece_are_read_as_plain_ones() -> None:
 
     assert plain_signs(lacks)("\u201cIt\u2019s\u201d \u2014 \u2013\0") == "\"It's\u201d - \u2013 "
     assert plain_signs(lambda sign: False)("\u201cIt\u2019s\u201d") == "\u201cIt\u2019s\u201d"
+    assert plain_signs(lambda sign: False)("con\u00adtact the word\u2060joiner") == "contact the wordjoiner"
 
 
 def test_text_cannot_name_a_special_word() -> None:
