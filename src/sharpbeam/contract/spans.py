@@ -24,7 +24,7 @@ from sharpbeam.contract.words import word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import spaceless
-from sharpbeam.text.spans import Span, kept
+from sharpbeam.text.spans import Span, kept, whole
 
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
@@ -88,7 +88,7 @@ def with_spans(source: str, answer: Answer, spans: Sequence[Span]) -> Answer:
     """
     if not spans:
         return answer
-    pattern = re.compile("|".join(sorted({re.escape(span.text) for span in spans}, key=len, reverse=True)))
+    pattern = re.compile("|".join(map(whole, sorted({span.text for span in spans}, key=len, reverse=True))))
     least = Counter(span.text for span in spans)
     filled = changed_text(source, [Change(span.start, span.end, span.text) for span in spans])
     most = least | Counter(pattern.findall(filled))

@@ -241,4 +241,11 @@ def blanked(text: str, spans: Iterable[Span]) -> str:
 def kept(source: str, answer: str, spans: Sequence[Span]) -> bool:
     """Whether each span is in the answer as often as in the source, where text without protection may have it too."""
     counts = Counter((span.text, source[span.start : span.end]) for span in spans) if spans else {}
-    return all(count <= answer.count(text) <= source.count(own) for (text, own), count in counts.items())
+    there = ((len(re.findall(whole(written), text)) for written, text in ((a, answer), (b, source))) for a, b in counts)
+    return all(count <= ours <= theirs for count, (ours, theirs) in zip(counts.values(), there, strict=True))
+
+
+def whole(written: str) -> str:
+    """A pattern of a span's text that is no part of a word: the option -l is not in "see-lo"."""
+    before = rf"(?<![^\W{ALONE}])" if re.match(rf"[^\W{ALONE}]", written) else ""
+    return before + re.escape(written) + (rf"(?![^\W{ALONE}])" if re.search(rf"[^\W{ALONE}]\Z", written) else "")
