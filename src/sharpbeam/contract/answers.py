@@ -16,6 +16,7 @@ import numpy as np
 
 from sharpbeam.contract.words import SPACE, piece_ranges
 from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.spans import Span
 
 _WIDE = r"[⺀-鿿豈-﫿＀-￯]"  # scripts without spaces
 
@@ -116,21 +117,29 @@ class Piece:
     translation: Translation
 
 
-def joined_text(source: str, pieces: Sequence[Piece], rank: int = 0) -> tuple[str, list[tuple[int, int]]]:
-    """The translation of a text from those of its pieces, and their ranges in it; what is between is copied."""
+def with_texts(source: str, spans: Sequence[Span], start: int, end: int) -> str:
+    """A range of the source in which spans have their texts, which are translated in an ICU message."""
+    own = (span for span in spans if start <= span.start < end)
+    return changed_text(source[start:end], [Change(span.start - start, span.end - start, span.text) for span in own])
+
+
+def joined_text(
+    source: str, pieces: Sequence[Piece], rank: int = 0, spans: Sequence[Span] = ()
+) -> tuple[str, list[tuple[int, int]]]:
+    """The translation of a text from those of its pieces, and their ranges; between them only spans change."""
     text, at = "", 0
     places = []
     for piece in pieces:
         answers = piece.translation.hypotheses
         answer = answers[min(rank, len(answers) - 1)].text.strip()
-        text += between(text, source[at : piece.start], answer)
+        text += between(text, with_texts(source, spans, at, piece.start), answer)
         places.append((len(text), len(text) + len(answer)))
         text += answer
         at = piece.end
-    return text + source[at:], places
+    return text + with_texts(source, spans, at, len(source)), places
 
 
-def joined(source: str, pieces: Sequence[Piece], penalty: float) -> Translation:
+def joined(source: str, pieces: Sequence[Piece], penalty: float, spans: Sequence[Span] = ()) -> Translation:
     """The translation of a line from those of its sentences; the hypothesis of a rank has those of that rank."""
     if len(pieces) == 1 and pieces[0].translation.source == source:
         return pieces[0].translation
@@ -138,7 +147,7 @@ def joined(source: str, pieces: Sequence[Piece], penalty: float) -> Translation:
     parts = [piece.translation for piece in pieces]
     answers = []
     for rank in range(ranks):
-        text, _ = joined_text(source, pieces, rank)
+        text, _ = joined_text(source, pieces, rank, spans)
         own = [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in parts]
         answers.append(_joined_answer(text, own, [len(part.source_tokens) for part in parts], penalty))
     truncated = any(part.truncated for part in parts)

@@ -28,7 +28,7 @@ MOST_MISSING = 1.3  # words
 ENOUGH = 0.5  # attention to a word, over all tokens of the translation
 AGAIN: dict[str, Any] = {"beam_size": 6, "num_hypotheses": 6, "patience": 1.0}
 ATTENDING: dict[str, Any] = {"return_attention": True, "coverage_penalty": 0.2}
-_CLAUSE = re.compile("[;:,\u2014\u3001\uff0c\uff1b]\\s*")
+_CLAUSE = re.compile("[;:,]\\s+|[\u2014\u3001\uff0c\uff1b]\\s*")
 _IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff]"
 
 Range = tuple[int, int]

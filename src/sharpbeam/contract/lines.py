@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sharpbeam.contract.answers import Change, Piece, changed_text, joined
+from sharpbeam.contract.answers import Change, Piece, changed_text, joined, with_texts
 from sharpbeam.contract.guards import guarded_steps, inside
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Job, Steps, together
@@ -18,7 +18,7 @@ from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, find_spans, m
 from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
-_CUTS = (";", "\uff1b", "\u3002", ",", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
+_CUTS = ("; ", "\uff1b", "\u3002", ", ", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
 _LINE = re.compile(r"[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029]+")  # or a cell
 # A bullet or a number before a sentence, or a letter in brackets.
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
@@ -49,10 +49,10 @@ def line_steps(text: str, contract: Contract) -> Steps[Translation]:
         contract = replace(contract, again=False)
     steps = [guarded_steps(text[start:end], inside(spans, start, end), contract) for start, end in ranges]
     if not ranges:
-        return Translation(text, (replace(EMPTY, text=text),), sentence_flags=())
+        return Translation(text, (replace(EMPTY, text=with_texts(text, spans, 0, len(text))),), sentence_flags=())
     sentences = zip(ranges, (yield from together(steps)), strict=True)
     pieces = [Piece(at + start, at + end, part) for (at, _), one in sentences for (start, end), part in one.parts]
-    return joined(text, pieces, contract.penalty)
+    return joined(text, pieces, contract.penalty, spans)
 
 
 def _message_steps(span: Span, contract: Contract) -> Steps[Span]:

@@ -38,7 +38,8 @@ def text_flags(source: str, answer: str, spans: Sequence[Span], target: str = ""
     """The flags of an answer to a source with protected spans, into the language `target` if that is known."""
     own, other = source, answer
     for span in (span for span in spans if not span.foreign):  # which are a copy
-        own, other = own.replace(span.text, " ", 1), other.replace(span.text, " ", 1)
+        own = own.replace(source[span.start : span.end], " ", 1)  # not its text: that of an ICU message is translated
+        other = other.replace(span.text, " ", 1)
     flags: list[Flag] = ["loop"] if is_loop(source, answer) else []
     if _is_copy(own, other):
         flags.append("copy")

@@ -11,12 +11,12 @@ import pytest
 from support.decoders import Decoder, answer, run, same
 
 from sharpbeam import Translator
-from sharpbeam.contract.lines import is_plain, line_steps
+from sharpbeam.contract.lines import cut_sentence, is_plain, line_steps
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
 from sharpbeam.errors import OptionError
-from sharpbeam.text.spans import find_spans, kept
+from sharpbeam.text.spans import find_spans, kept, whole
 from sharpbeam.text.spelling import Spelling
 from sharpbeam.text.words import WordVocabulary
 
@@ -35,8 +35,8 @@ def line(text: str, decode: Decoder = translate) -> str:
 
 
 def copies(text: str, spans: Sequence[str]) -> Counter[str]:
-    """How often each of the spans is in the text; a part of a longer one does not count."""
-    pattern = "|".join(sorted(map(re.escape, spans), key=len, reverse=True))
+    """How often each of the spans is in the text; a part of a longer one, or of a word, does not count."""
+    pattern = "|".join(map(whole, sorted(spans, key=len, reverse=True)))
     return Counter(re.findall(pattern, text)) if pattern else Counter()
 
 
@@ -162,6 +162,23 @@ def test_a_copied_soft_span_is_left_to_the_model() -> None:
 def test_texts_inside_of_messages_are_translated() -> None:
     text = "You have {n, plural, one {# new item} other {# new items}} here."
     assert line(text) == "Youx havex {n, plural, one {# newx itemx} other {# newx itemsx}} herex."
+    message = "{n, plural, one {# new item} other {# new items}}"
+    assert line(message) == "{n, plural, one {# newx itemx} other {# newx itemsx}}"
+    assert line(f"Good news. {message} Bye now.") == f"Goodx newsx. {line(message)} Byex nowx."
+
+
+def test_an_option_in_a_word_is_no_copy_of_it() -> None:
+    text = "See it with -l."
+    spans = find_spans(text)
+    good, bad = "Para v\u00ea-lo, use -l.", "Para v\u00ea-lo."
+    assert with_spans(text, answer(text, good).hypotheses[0], spans).text == good
+    assert with_spans(text, answer(text, bad).hypotheses[0], spans).text == f"{bad} -l"
+    assert kept(text, good, spans) and not kept(text, bad, spans)
+
+
+def test_no_number_is_cut_in_two() -> None:
+    text = "a" * 300 + " 12,345" + "b" * 200
+    assert [text[start:end] for start, end in cut_sentence(text, 0, len(text))] == ["a" * 300, "12,345" + "b" * 200]
 
 
 def test_scores_tokens_and_hypotheses_of_a_line_are_those_of_its_sentences() -> None:
