@@ -90,11 +90,13 @@ class Translator(TextDecoder[Translation]):
             raise OptionError("keep is given with raw, which protects nothing; leave out one of them.")
         if raw or target_prefix is not None or settings.search.return_alternatives:
             return self._decode(texts, settings, target_prefix, glossary)
-        decode = partial(self._decode, glossary=Glossary.of(glossary))
-        spelling = Spelling(lambda: self.loaded.source)
-        return decode_lines(texts, decode, settings, partial(self._contract, settings), spelling, pattern)
+        terms, spelling = Glossary.of(glossary), Spelling(lambda: self.loaded.source)
+        decode, contract = partial(self._decode, glossary=terms), partial(self._contract, settings, terms)
+        return decode_lines(texts, decode, settings, contract, spelling, pattern)
 
-    def _contract(self, options: DecodeOptions, spelling: Spelling, pattern: Pattern) -> Contract:
+    def _contract(
+        self, options: DecodeOptions, glossary: Glossary | None, spelling: Spelling, pattern: Pattern
+    ) -> Contract:
         tags, languages, search = self.loaded.language_tags, options.languages, options.search
         return Contract(
             language=languages.source_language or tags.source,
@@ -103,6 +105,7 @@ class Translator(TextDecoder[Translation]):
             attention=search.return_attention,
             penalty=search.length_penalty,
             pattern=pattern,
+            glossary=glossary,
             spelling=spelling,
             again=not search.sampling,
         )

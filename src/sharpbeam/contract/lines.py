@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from sharpbeam.contract.answers import Change, Piece, changed_text, joined, with_texts
 from sharpbeam.contract.guards import guarded_steps, inside
-from sharpbeam.contract.sentences import Contract
+from sharpbeam.contract.sentences import Contract, spans_of
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, find_spans, message_arms
+from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, message_arms
 from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
@@ -42,7 +42,7 @@ def is_plain(text: str, spelling: Spelling) -> bool:
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
-    spans = find_spans(text, contract.pattern)
+    spans = spans_of(text, contract.pattern, contract)
     ranges = list(sentence_ranges(text, spans, contract.language))
     spans = yield from together([_message_steps(span, contract) for span in spans])
     if len(ranges) == 1 and not spans:  # as plain lines, which are what `raw` makes of them

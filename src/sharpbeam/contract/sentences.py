@@ -15,7 +15,8 @@ from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
-from sharpbeam.text.spans import Span, blanked, kept, with_foreign
+from sharpbeam.text.glossary import Glossary
+from sharpbeam.text.spans import Span, blanked, find_spans, kept, with_foreign
 from sharpbeam.text.spelling import Spelling
 
 AGAIN: dict[str, Any] = {"beam_size": 5, "num_hypotheses": 5, "patience": 1.0}
@@ -31,6 +32,7 @@ class Contract:
     attention: bool = False  # and answers have it
     penalty: float = 0.0  # the length penalty of a line's score
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
+    glossary: Glossary | None = None  # whose terms stay as they are written, so that decoding finds them
     again: bool = True  # what is unsound is decoded again
     plain: bool = False  # there is nothing to protect, as `is_plain` says
     messages: int = 3  # ICU messages inside of each other that are translated
@@ -44,7 +46,7 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         (answer,) = yield [Job(text, dict(contract.changes))]
         best, cut = answer.hypotheses[0], answer.truncated
         return replace(answer, sentence_flags=answer_flags(text, best, (), cut, contract.target))
-    hidden = blanked(text, spans)
+    hidden = blanked(text, [*spans, *_terms(text, contract)])
     case = case_of(text, hidden, contract.language, contract.spelling.rarity)
     changes = dict(contract.changes)
     if case and case.name == "words" and contract.attends:
@@ -68,9 +70,21 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     return answer if contract.changes.get("return_attention") else bare(answer, contract)
 
 
+def spans_of(text: str, pattern: re.Pattern[str] | None, contract: Contract) -> list[Span]:
+    """The protected spans of a text, without those in a term of the glossary."""
+    terms = _terms(text, contract)
+    spans = find_spans(text, pattern)
+    return [span for span in spans if not any(one.start <= span.start and span.end <= one.end for one in terms)]
+
+
+def _terms(text: str, contract: Contract) -> list[Span]:
+    terms = contract.glossary.find(text) if contract.glossary else []
+    return [Span(term.start, term.end, text[term.start : term.end]) for term in terms]
+
+
 def with_unwritten(text: str, spans: Sequence[Span], contract: Contract) -> Sequence[Span]:
     """The spans, and words that the vocabulary cannot write in the case in which they are decoded."""
-    hidden, spelling = blanked(text, spans), contract.spelling
+    hidden, spelling = blanked(text, [*spans, *_terms(text, contract)]), contract.spelling
     if contract.plain or not spelling.lacks(hidden):
         return spans
     case = case_of(text, hidden, contract.language, spelling.rarity)

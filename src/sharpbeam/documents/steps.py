@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
 from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
 from sharpbeam.contract.guards import Decoded, guarded_steps
 from sharpbeam.contract.lines import cut_sentence, is_plain, sentence_ranges
-from sharpbeam.contract.sentences import Contract, sentence_steps, with_unwritten
+from sharpbeam.contract.sentences import Contract, sentence_steps, spans_of, with_unwritten
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.words import word_attention
 from sharpbeam.decoding.results import EMPTY, Translation
@@ -74,7 +74,8 @@ def document_steps(
     Without `confidence` that of sentences is 1; `details` give them their words. `spelling` is that of the source.
     Unsound sentences are decoded `again`, which sampling does not allow.
     """
-    contract = Contract(language, target, attends, attention=True, again=again, spelling=spelling or Spelling())
+    how: Any = {"attention": True, "glossary": glossary, "again": again, "spelling": spelling or Spelling()}
+    contract = Contract(language, target, attends, **how)
     segments, parts, sentences = document.segments, list[list[Part]](), list[Sentence]()
     ranges = [_sentence_ranges(segment, options, language, contract.spelling) for segment in segments]
     first = 0
@@ -140,7 +141,7 @@ def _decode_steps(
 ) -> Steps[Decoded]:
     """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
     stays = re.compile("|".join(map(re.escape, fixed))) if fixed else None
-    spans: Sequence[Span] = find_spans(text, stays)
+    spans: Sequence[Span] = spans_of(text, stays, contract)
     attends = contract.attends and (guarded or attended)
     plain = not spans and is_plain(text, contract.spelling)
     own = replace(contract, changes={"return_attention": True} if attends else {}, plain=plain)

@@ -33,7 +33,7 @@ def read_termbase(path: Path, source: str = "", target: str = "") -> dict[str, l
                 elif token.name in _LANGUAGES:
                     language = short_code(token.attributes.get("xml:lang", ""))
                     languages[language] = None
-                text = ""
+                text = "" if token.name == "term" else text  # in which elements such as hi may be
             elif token.kind == "text":
                 text += token.text
             elif token.kind == "close" and token.name == "term" and concepts and text.strip():

@@ -16,6 +16,7 @@ from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
 from sharpbeam.errors import OptionError
+from sharpbeam.text.glossary import Glossary
 from sharpbeam.text.spans import find_spans, kept, whole
 from sharpbeam.text.spelling import Spelling
 from sharpbeam.text.words import WordVocabulary
@@ -382,3 +383,25 @@ def test_what_a_vocabulary_lacks(text: str, lacks: bool) -> None:
     words = WordVocabulary.build(["Das Haus"], 6)
     assert not Spelling(lambda: words).lacks(text)  # which has few words
     assert not Spelling().lacks(text)
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("ACME", "THE ACME COMPANY OPENS A STORE"),
+        ("Board Of Directors", "The Board Of Directors Meets Today"),
+        ("Node.js", "We use Node.js for it."),
+    ],
+)
+def test_terms_of_a_glossary_are_decoded_as_they_are_written(term: str, text: str) -> None:
+    jobs: list[str] = []
+
+    def decode(source: str) -> Translation:
+        jobs.append(source)
+        return translate(source)
+
+    run(line_steps(text, Contract(glossary=Glossary({term: "x"}))), decode)
+    assert term in jobs[0]
+    jobs.clear()
+    run(line_steps(text, Contract()), decode)
+    assert term not in jobs[0], "the text is decoded as it is without a glossary too"

@@ -133,7 +133,7 @@ _TERMS = '<langSet xml:lang="{}"><tig><term>{}</term></tig><ntig><termGrp><term>
 
 def test_a_termbase_is_a_glossary_of_two_of_its_languages(tmp_path: Path) -> None:
     path = tmp_path / "terms.tbx"
-    two = _TERMS.format("en-US", "cat", "house  cat") + _TERMS.format("pt", "gato", "gato &amp; Co")
+    two = _TERMS.format("en-US", "cat", "house <hi>cat</hi>") + _TERMS.format("pt", "gato", "gato &amp; Co")
     path.write_text(f'<martif xml:lang="en"><note>x</note>{_CONCEPT.format(two)}</martif>', encoding="utf-8")
     expected = {"cat": ("gato", "gato & Co"), "house cat": ("gato", "gato & Co")}
     assert read_glossary(path).terms == expected
