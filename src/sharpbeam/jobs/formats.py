@@ -103,9 +103,11 @@ class Records:
         if not line.strip():
             return "\n"
         texts = [answer.text for answer in translation.hypotheses]
-        record = self._record(number, line) | {self.into: texts if len(texts) > 1 else translation.text}
-        result = json.dumps(record, ensure_ascii=False)
-        return (json.dumps(record) if HALF.search(result) else result) + "\n"
+        record, own = self._record(number, line), {self.into: texts if len(texts) > 1 else translation.text}
+        as_written = record and self.into not in record  # JSON's numbers and doubled names would not stay
+        result = json.dumps(own if as_written else record | own, ensure_ascii=False)
+        result = json.dumps(own if as_written else record | own) if HALF.search(result) else result
+        return f"{line.rstrip()[:-1].rstrip()}, {result[1:]}\n" if as_written else result + "\n"
 
     @staticmethod
     def _record(number: int, line: str) -> dict[str, Any]:

@@ -96,6 +96,10 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
     assert [json.loads(line)["pt"] for line in results[:21]] == whole.splitlines()
     assert [json.loads(line) for line in results[21:23]] == [{"t": None, "pt": ""}, {"t": "", "pt": ""}]
     assert (json.loads(results[3])["id"], results[23], len(results)) == (3, "", 24)
+    numbers = '{"x":12345678901234567890123.5, "y":1.10,"y":1e400, "t": ""'
+    source.write_text(numbers + " }\n")
+    translate_file(tiny_model, source, out, field="t", into="pt", restart=True, **OPTIONS)
+    assert out.read_text() == numbers + ', "pt": ""}\n'
     for line, message in (
         ("{", "line 2 is not JSON"),
         ("[]", "not a JSON object but list"),
