@@ -42,6 +42,11 @@ class Verdict:
     missing: float = 0.0  # words of the source in the longest run without attention
     lost: Range = (0, 0)  # their range in the source
 
+    @property
+    def faults(self) -> tuple[Flag, ...]:
+        """The flags without "language": an optional package tells it, and no answer depends on that."""
+        return tuple(flag for flag in self.flags if flag != "language")
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -55,7 +60,7 @@ class Decoded:
     @property
     def badness(self) -> tuple[int, bool, float]:
         """The lower, the better."""
-        return len(self.verdict.flags), not self.sentences, self.verdict.missing
+        return len(self.verdict.faults), not self.sentences, self.verdict.missing
 
     @staticmethod
     def whole(translation: Translation, verdict: Verdict = Verdict()) -> Decoded:
@@ -118,8 +123,8 @@ def guarded_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps
     # Attention that only the user wants shows no omission: an answer is the same without.
     judged = first if contract.changes.get("return_attention") else replace(first, source_tokens=())
     best = Decoded.whole(first, check_translation(judged, 0, spans, contract.target))
-    flags = best.verdict.flags
-    if not flags or (flags == ("cut",) and first.cut) or not contract.again:
+    faults = best.verdict.faults
+    if not faults or (faults == ("cut",) and first.cut) or not contract.again:
         return best
     attempts = yield from together(list(_attempts(text, spans, best.verdict, contract)))
     chosen = min([best, *chain(*attempts)], key=lambda one: one.badness)

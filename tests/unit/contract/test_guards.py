@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.decoders import Decoder, answer, run, same
 
-from sharpbeam.contract.guards import check_translation
+from sharpbeam.contract.guards import check_translation, guarded_steps
+from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Results
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import document_steps, read_document, run_steps
@@ -95,6 +96,18 @@ def test_another_hypothesis_is_taken_where_it_is_sound() -> None:
 
     text = "one two three four five"
     assert translated(text, decode) == (foreign(text), (), True)
+
+
+def test_no_answer_depends_on_the_package_that_tells_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharpbeam.text.flags.is_other_language", lambda text, code: True)
+    jobs: list[str] = []
+
+    def decode(source: str) -> Translation:
+        jobs.append(source)
+        return answer(source, "Das Haus ist hier.")
+
+    done = run(guarded_steps("The house is here.", [], Contract(target="pt")), decode)
+    assert done.verdict.flags == ("language",) and jobs == ["The house is here."]
 
 
 def test_without_attention_markup_and_other_guards_work() -> None:
