@@ -108,6 +108,7 @@ class Translator(TextDecoder[Translation]):
             glossary=glossary,
             spelling=spelling,
             again=not search.sampling,
+            tags=tags.tokens if tags.source_tag == "target" else (),
         )
 
     def score(

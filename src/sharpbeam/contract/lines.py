@@ -13,6 +13,7 @@ from sharpbeam.contract.sentences import Contract, spans_of
 from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
+from sharpbeam.text.pieces import tag_code
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, message_arms
 from sharpbeam.text.spelling import Spelling
@@ -24,6 +25,7 @@ _LINE = re.compile(r"[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029]+")  # or a cell
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
 _PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–-]*[.!?…]?[\"”»'’)]?")
+_TAG = re.compile(r"\s*(>>[^\s<>]+<<|<2[^\s<>]+>)")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
 _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
 # A word that a title would begin with a capital letter.
@@ -42,6 +44,9 @@ def is_plain(text: str, spelling: Spelling) -> bool:
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
+    if contract.tags and (tag := _TAG.match(text)) and (code := tag_code(tag[1])) in contract.tags:
+        own = replace(contract, tags=(), changes={**contract.changes, "target_language": code})
+        return replace((yield from line_steps(text[tag.end() :], own)), source=text)
     spans = spans_of(text, contract.pattern, contract)
     ranges = list(sentence_ranges(text, spans, contract.language))
     spans = yield from together([_message_steps(span, contract) for span in spans])

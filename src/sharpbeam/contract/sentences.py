@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ class Contract:
     plain: bool = False  # there is nothing to protect, as `is_plain` says
     messages: int = 3  # ICU messages inside of each other that are translated
     changes: Mapping[str, Any] = field(default_factory=dict)  # of options, for all jobs
+    tags: Collection[str] = ()  # languages that a line may name itself, as >>fra<<, for all of its sentences
     spelling: Spelling = field(default_factory=Spelling)  # of the source
 
 

@@ -405,3 +405,13 @@ def test_terms_of_a_glossary_are_decoded_as_they_are_written(term: str, text: st
     jobs.clear()
     run(line_steps(text, Contract()), decode)
     assert term not in jobs[0], "the text is decoded as it is without a glossary too"
+
+
+def test_a_line_may_name_the_language_of_all_its_sentences() -> None:
+    steps = line_steps(">>fra<< Hello there, my friend. How are you?", Contract(tags=["fra"]))
+    jobs = next(steps)
+    assert [(job.text, job.changes["target_language"]) for job in jobs] == [
+        ("Hello there, my friend.", "fra"),
+        ("How are you?", "fra"),
+    ]
+    assert [job.text for job in next(line_steps(">>deu<< Hello.", Contract(tags=["fra"])))] == [">>deu<< Hello."]
