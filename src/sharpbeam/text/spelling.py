@@ -34,12 +34,16 @@ class Spelling:
         return sum(log(FEW + (len(vocabulary) if id == unknown else id)) for id in vocabulary.encode(word))
 
     def lacks(self, text: str) -> bool:
-        """Whether a letter or sign of a text has no piece; a list of words lacks many a word, which says nothing."""
+        """Whether a letter or sign of a text has no piece; a list of words lacks many a word, which says nothing.
+
+        A capital letter without one, as that of "Às", is none: models learn to do without it where they have the small.
+        """
         if self._known is None:
             return False
         vocabulary, unknown = self._known
         other = (
             sign > "\x7f" and unicodedata.decomposition(sign).startswith(OTHERS) for sign in text if sign not in "ªº"
         )
-        lacking = (not text.isascii() and any(other)) or unknown in vocabulary.encode(text)
+        lacking = not text.isascii() and any(other)
+        lacking = lacking or all(unknown in vocabulary.encode(each) for each in (text, text.lower()))
         return lacking and unknown not in vocabulary.encode(PROBE)
