@@ -71,10 +71,9 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
     return answer if contract.changes.get("return_attention") else bare(answer, contract)
 
 
-def spans_of(text: str, pattern: re.Pattern[str] | None, contract: Contract) -> list[Span]:
-    """The protected spans of a text, without those in a term of the glossary."""
-    terms = _terms(text, contract)
-    spans = find_spans(text, pattern)
+def spans_of(text: str, own: re.Pattern[str] | Sequence[tuple[int, int]] | None, contract: Contract) -> list[Span]:
+    """The protected spans of a text, as of `find_spans`, without those in a term of the glossary."""
+    terms, spans = _terms(text, contract), find_spans(text, own)
     return [span for span in spans if not any(one.start <= span.start and span.end <= one.end for one in terms)]
 
 

@@ -24,7 +24,7 @@ from sharpbeam.contract.words import word_attention, words
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import spaceless
-from sharpbeam.text.spans import Span, kept, whole
+from sharpbeam.text.spans import NO_WORD, Span, kept, whole
 
 SURER = 0.02  # by so much log probability of a token (docs/lab/text.md)
 FEW_WORDS = 3  # of which a model makes less than of the same with a stand-in
@@ -40,7 +40,6 @@ _BEFORE_NOUN = re.compile(rf"\s(?:{_ARTICLE})(?=\s\w)")
 _GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE}|that)\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word, no article
 MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
-_SIGN = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
 _SIGNS = ".,;:!?…)]。、，"
 
 
@@ -96,7 +95,7 @@ def with_spans(source: str, answer: Answer, spans: Sequence[Span]) -> Answer:
     changes = []
     for match in pattern.finditer(answer.text):
         count[match[0]] += 1
-        if count[match[0]] > most[match[0]] and _SIGN.search(match[0]):
+        if count[match[0]] > most[match[0]] and NO_WORD.search(match[0]):
             changes.append(Change(*match.span(), ""))
     if missing := list((least - count).elements()):
         place = len(answer.text.rstrip())

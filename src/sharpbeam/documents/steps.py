@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
@@ -26,6 +25,8 @@ from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary, lacking
 from sharpbeam.text.spans import Span, blanked, find_spans
 from sharpbeam.text.spelling import Spelling
+
+_Job = tuple[str, tuple[tuple[int, int], ...]]  # a sentence, and the ranges in it that stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +86,21 @@ def document_steps(
             count += len(ranges[last])
             last += 1
         group = list(zip(segments[first:last], ranges[first:last], strict=True))
-        fixed: dict[str, set[str]] = {}  # of each sentence, parts that stay
-        attended: set[str] = set()
+        jobs: dict[_Job, bool] = {}  # whether each needs attention
+        every = list[_Job]()
         for segment, own in group:
             for start, end in own:
-                if is_translatable(text := segment.text[start:end]):
-                    own_tags = (tag for tag in segment.tags if tag.fixed and start <= tag.start and tag.end <= end)
-                    fixed.setdefault(text, set()).update(segment.text[tag.start : tag.end] for tag in own_tags)
-                    if attends and (segment.tags or (glossary and glossary.find(text))):
-                        attended.add(text)
-        own_steps = [
-            _decode_steps(text, stays, text in attended, options.guards, contract) for text, stays in fixed.items()
-        ]
-        decoded = dict(zip(fixed, (yield from together(own_steps)), strict=True))
+                every.append((text := segment.text[start:end], _stays(segment, start, end)))
+                if is_translatable(text):
+                    needs = bool(attends and (segment.tags or (glossary and glossary.find(text))))
+                    jobs[every[-1]] = jobs.get(every[-1], False) or needs
+        own_steps = [_decode_steps(*job, needs, options.guards, contract) for job, needs in jobs.items()]
+        decoded, order = dict(zip(jobs, (yield from together(own_steps)), strict=True)), iter(every)
         for segment, own in group:
             pieces = []
             for start, end in own:
                 text = segment.text[start:end]
-                one = decoded.get(text) or Decoded.whole(Translation(text, (replace(EMPTY, text=text),)))
+                one = decoded.get(next(order)) or Decoded.whole(Translation(text, (replace(EMPTY, text=text),)))
                 for place, answer in one.parts:
                     final = _with_terms(answer, glossary) if glossary else answer
                     pieces.append(Piece(start + place[0], start + place[1], final))
@@ -136,11 +134,16 @@ def _sentence_ranges(
     return merged
 
 
+def _stays(segment: Segment, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Ranges in segment.text[start:end] that stay: of fixed tags with text."""
+    own = (tag for tag in segment.tags if tag.fixed and start <= tag.start < tag.end <= end)
+    return tuple((tag.start - start, tag.end - start) for tag in own)
+
+
 def _decode_steps(
-    text: str, fixed: Collection[str], attended: bool, guarded: bool, contract: Contract
+    text: str, stays: Sequence[tuple[int, int]], attended: bool, guarded: bool, contract: Contract
 ) -> Steps[Decoded]:
-    """Decode a sentence, with attention if it is `attended` or guarded; `fixed` parts and spans are not translated."""
-    stays = re.compile("|".join(map(re.escape, fixed))) if fixed else None
+    """Decode a sentence, with attention if it is `attended` or guarded; what `stays`, and spans, are not translated."""
     spans: Sequence[Span] = spans_of(text, stays, contract)
     attends = contract.attends and (guarded or attended)
     plain = not spans and is_plain(text, contract.spelling)

@@ -10,9 +10,11 @@ translation, except for fixed text (code, placeholders), which is the source's; 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,11 @@ from numpy.typing import NDArray
 from sharpbeam.contract.answers import Piece, joined_text
 from sharpbeam.contract.words import Weights, WordAttention, word_attention, words
 from sharpbeam.documents.segment import Part, Segment, Tag
+from sharpbeam.text.spans import whole
 
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
 _EACH = 16  # words: the cost of a sentence to a tag
+LOOKED_AT = 8  # places of the text of a fixed tag
 _NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]
 
@@ -91,8 +95,9 @@ def _fill_in_order(segment: Segment, aligned: _Aligned, top: _Placed) -> None:
         start, end = _in_proportion(aligned, lasts, tag.start, 1), _in_proportion(aligned, lasts, tag.end, 0)
         if tag.fixed:
             text = segment.text[tag.start : tag.end]
-            at = aligned.text.find(text, max(least, start - _NEAR), min(around.end, max(start, end) + _NEAR))
-            start, end = (at, at + len(text)) if at >= 0 else (start, end)
+            within = max(least, start - _NEAR), min(around.end, max(start, end) + _NEAR)
+            same = re.compile(whole(text)).search(aligned.text, *within)
+            start, end = same.span() if same else (start, end)
         start = min(max(start, least), around.end)
         end = min(max(start, end), around.end)
         every.append(_Placed(tag, index, start, end))
@@ -215,7 +220,7 @@ class _Places:
 
     def _run(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int]:
         """The range of one tag: the run of free words with the largest sum of `values`, which is not empty."""
-        if tag.fixed and (same := self._same(tag, group)):
+        if tag.fixed and (same := self._same(tag, values, group)):
             return same
         if (tag.start, tag.end) == group.source and not group.placed:
             return group.scope
@@ -234,14 +239,32 @@ class _Places:
         low = group.words[0]
         return int(self._starts[low + run[0]]), int(self._ends[low + run[1]])
 
-    def _same(self, tag: Tag, group: _Group) -> tuple[int, int] | None:
-        """Where the translation has the text of a fixed tag as it is, and no other tag took it."""
+    def _same(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int] | None:
+        """Where the translation has the text of a fixed tag as it is, and no other tag took it.
+
+        Of several such places it is the one with the largest of `values`, or else the one nearest to the same share of
+        the text around as in the source: code such as `a` may be a word too.
+        """
         text, own = self._aligned.text, self._segment.text[tag.start : tag.end]
-        at = text.find(own, group.next_at.get(own, group.scope[0]), group.scope[1])
-        while at >= 0 and not group.is_free(at, at + len(own)):
-            at = text.find(own, at + 1, group.scope[1])
-        group.next_at[own] = at + 1 if at >= 0 else group.scope[1]
-        return (at, at + len(own)) if at >= 0 else None
+        (first, last), low = group.scope, group.words[0]
+        begin = group.next_at.get(own, first)
+        places: list[tuple[int, int]] = []
+        for pattern in () if begin >= last else (whole(own), re.escape(own)):  # code may be a part of a word too
+            near = (match.span() for match in islice(re.compile(pattern).finditer(text, begin, last), LOOKED_AT))
+            places = places or [place for place in near if group.is_free(*place)]
+        if not places:
+            group.next_at[own] = last
+            return None
+        share = (tag.start - group.source[0]) / max(1, group.source[1] - group.source[0])
+
+        def rank(place: tuple[int, int]) -> tuple[float, float]:
+            word = int(np.searchsorted(self._ends, place[0], "right")) - low
+            value = round(float(values[word]), 2) if 0 <= word < len(values) else -1.0
+            return value, -abs(place[0] - first - share * (last - first))
+
+        best = max(places, key=rank)
+        group.next_at[own] = best[1] if best == places[0] else begin
+        return best
 
     def _point(self, tag: Tag, group: _Group) -> int:
         """The place of a tag without text: before the word that attended most to the source word after it."""

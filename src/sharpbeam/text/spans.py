@@ -81,6 +81,7 @@ IN_WORDS = re.compile(rf"\(\)|\b(?:{_VERBOSE})\s(?:{_ACTION})\b")  # spans that 
 MOST_LETTERS = 4000  # of a message
 MOST_PATTERN = 1000  # letters of a user's pattern
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
+NO_WORD = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
 ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters
 _AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]"  # a sign at a number, as of a currency
 # A number with the signs at it, a letter of a script without spaces, a word, or a sign.
@@ -119,14 +120,14 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
-def find_spans(text: str, pattern: re.Pattern[str] | None = None) -> list[Span]:
-    """The protected spans of `text`, in order; none overlaps another one. `pattern` is the user's own."""
-    spans: list[Span] = []
-    if pattern is not None:
-        spans = [Span(*match.span(), match[0]) for match in pattern.finditer(text) if match[0].strip()]
+def find_spans(text: str, own: re.Pattern[str] | Sequence[tuple[int, int]] | None = None) -> list[Span]:
+    """The protected spans of `text`, in order; none overlaps another one. `own` are matches of the user, or ranges."""
+    if isinstance(own, re.Pattern):
+        own = [match.span() for match in own.finditer(text) if match[0].strip()]
+    spans = [Span(start, end, text[start:end]) for start, end in own or ()]
     if _HINT.search(text):
-        own = spans
-        spans = sorted([*own, *(s for s in _own(text) if not overlaps(s, own))], key=lambda span: span.start)
+        others = [span for span in _own(text) if not overlaps(span, spans)]
+        spans = sorted([*spans, *others], key=lambda span: span.start)
     return _merged(text, [_widened(text, span) for span in spans])
 
 
@@ -239,10 +240,16 @@ def blanked(text: str, spans: Iterable[Span]) -> str:
 
 
 def kept(source: str, answer: str, spans: Sequence[Span]) -> bool:
-    """Whether each span is in the answer as often as in the source, where text without protection may have it too."""
+    """Whether each span is in the answer as often as in the source, where text without protection may have it too.
+
+    What may be a word, as `a`, may be there more often: another word may be translated by it.
+    """
     counts = Counter((span.text, source[span.start : span.end]) for span in spans) if spans else {}
     there = ((len(re.findall(whole(written), text)) for written, text in ((a, answer), (b, source))) for a, b in counts)
-    return all(count <= ours <= theirs for count, (ours, theirs) in zip(counts.values(), there, strict=True))
+    return all(
+        count <= ours and (ours <= theirs or not NO_WORD.search(text))
+        for ((text, _), count), (ours, theirs) in zip(counts.items(), there, strict=True)
+    )
 
 
 def whole(written: str) -> str:

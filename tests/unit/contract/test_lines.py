@@ -175,6 +175,9 @@ def test_an_option_in_a_word_is_no_copy_of_it() -> None:
     assert with_spans(text, answer(text, good).hypotheses[0], spans).text == good
     assert with_spans(text, answer(text, bad).hypotheses[0], spans).text == f"{bad} -l"
     assert kept(text, good, spans) and not kept(text, bad, spans)
+    assert not kept(text, f"-l: {good}", spans)
+    letter = find_spans("Set e.", [(4, 5)])
+    assert kept("Set e.", "Definir e e sair.", letter), "a letter may be a word"
 
 
 def test_no_number_is_cut_in_two() -> None:
@@ -377,7 +380,9 @@ def test_words_that_the_vocabulary_lacks_are_kept() -> None:
     assert (whole.text, whole.flags) == ("как дела сегодня вечером", ("copy",))
 
 
-@pytest.mark.parametrize(("text", "lacks"), [("Łódź", True), ("50 m²", True), ("Das Äpfelchen", False)])
+@pytest.mark.parametrize(
+    ("text", "lacks"), [("Łódź", True), ("50 m²", True), ("Das Äpfelchen", False), ("Élan", False)]
+)
 def test_what_a_vocabulary_lacks(text: str, lacks: bool) -> None:
     assert Spelling(lambda: Translator("de-en").loaded.source).lacks(text) == lacks
     words = WordVocabulary.build(["Das Haus"], 6)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.decoders import Decoder, hostile, reverse, run, same
+from support.decoders import Decoder, answer, hostile, reverse, run, same
 
+from sharpbeam.decoding.results import Translation
 from sharpbeam.documents import document_steps, read_document, transfer
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.sentences import split_sentences
+
+
+def upper(source: str) -> Translation:
+    return answer(source, re.sub(r"\b[a-z]+\b", lambda word: word[0].upper(), source))
 
 
 def translated(page: str, decode: Decoder = reverse) -> str:
@@ -44,6 +50,12 @@ def translated(page: str, decode: Decoder = reverse) -> str:
 )
 def test_inline_markup_follows_its_words(page: str, expected: str) -> None:
     assert translated(page) == expected
+
+
+def test_code_that_is_a_word_too_stays_in_its_place() -> None:
+    page = "<p>what a <code>a</code> says of a value</p>"
+    assert translated(page, same) == page
+    assert translated(page, upper) == "<p>WHAT A <code>a</code> SAYS OF A VALUE</p>"
 
 
 @pytest.mark.parametrize(
