@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 
@@ -17,6 +18,10 @@ _CODES = (
 SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 
 _UNQUOTED = str.maketrans(dict.fromkeys('"“”„«»', " "))
+# What a name or a number follows in any language, whatever the rules of the text's own are.
+_TITLE = re.compile(r"(?<!\w)(?:Ste?|Mt|Ft|Mrs?|Ms|Dra?|Sra?|Srta|Profa?|Gen|Col|Capt|Lt|Sgt|Rev|Gov|séc|núm|pág)\.\Z")
+_NOON = re.compile(r"\b[ap]\.\s?m\.\Z", re.I)
+_DAY = re.compile(r"\s*(?:[A-Z]{2,4}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b)")  # or the name of a time zone
 WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
 
@@ -32,6 +37,11 @@ def short_code(language: str) -> str:
     """The language of a code such as pt-BR or por_Latn, with two letters where it has them: pt."""
     code = language.replace("_", "-").split("-")[0].lower()
     return SHORT_CODES.get(code, code)
+
+
+def _goes_on(sentence: str, following: str) -> bool:
+    """Whether the full stop that ends a text is that of an abbreviation: "St. Martin", "7 p.m. ET"."""
+    return bool(_TITLE.search(sentence) or (_NOON.search(sentence) and _DAY.match(following)))
 
 
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
@@ -54,7 +64,8 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
             while begin + 1 < end < len(text) and ord(text[end - 1]) in _UNQUOTED and text[end - 2].isspace():
                 end -= 1  # the next one begins with a quote
             inside = text[begin:end].strip()
-            if inside and not (text[end : end + 1].islower() and ord(inside[-1]) in _UNQUOTED):  # "Why?" she asked.
+            quoted = inside and text[end : end + 1].islower() and ord(inside[-1]) in _UNQUOTED  # "Why?" she asked.
+            if inside and not quoted and not (inside[-1] == "." and _goes_on(inside, text[end : end + 16])):
                 start = end - len(text[begin:end].lstrip())
                 found.append((start, start + len(inside)))
                 begin = end
