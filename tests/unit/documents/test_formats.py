@@ -52,6 +52,7 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", _KEPT, _KEPT),
         ("markdown", _KEPT.replace("\n", "\r\n"), _KEPT.replace("\n", "\r\n")),
         ("markdown", "\ufeff" + _KEPT.replace("---", "+++"), "\ufeff" + _KEPT.replace("---", "+++")),
+        ("markdown", "a b\n\nhttps://x.org/a_(b)?q=*1&r=2 c\n", "b a\n\nc https://x.org/a_(b)?q=*1&r=2\n"),
         ("markdown", "\\* a b\n", "\\* b a\n"),
         ("markdown", "\\> a b\n\n\\## c d\n", "\\> b a\n\n\\## d c\n"),
         ("markdown", "[^1]: a b\n[^x-y]: c d\n  e\n", "[^1]: b a\n[^x-y]: e d c\n"),
