@@ -94,7 +94,8 @@ class Records:
         if text is None and (not record or self.field in record):
             return ""
         if not isinstance(text, str):
-            raise InputError(f"line {number}: the record has no text {self.field!r}; it has {', '.join(record)}.")
+            have = f"{type(text).__name__} there" if self.field in record else ", ".join(record)
+            raise InputError(f"line {number}: the record has no text {self.field!r}; it has {have}.")
         check_texts([text], f"line {number}: {self.field}")
         return text
 
