@@ -31,6 +31,8 @@ def texts(text: str) -> list[str]:
         ("A `stray one, then `f(4, 12)` is code", "`f(4, 12)`"),
         ("Then git commit -m or ls -la.", "git commit -m|ls -la"),
         ("Version v1.2 and 1.2.3-rc1, part ABC-1234-X.", "v1.2|1.2.3-rc1|ABC-1234-X"),
+        ("Its id is 548e8a0a-8c96-4c44-e049-548e8a0a8c96.", "548e8a0a-8c96-4c44-e049-548e8a0a8c96"),
+        ("Or d41d8cd98f00b204, or wJalr4XUtnFE.", "d41d8cd98f00b204|wJalr4XUtnFE"),
         ("On 2020-01-02 at 2020-01-02T10:00:00Z.", "2020-01-02|2020-01-02T10:00:00Z"),
         ("{name}, %d, %(n)d, %s: $VAR ${v}", "{name}|%d|%(n)d|%s|$VAR|${v}"),
         ("<0/> [1] :icon: &nbsp; {{x}}", "<0/>|[1]|:icon:|&nbsp;|{{x}}"),
@@ -97,7 +99,11 @@ def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
 def test_patterns_of_a_user_are_one() -> None:
     pattern = keep_pattern(["Acme [A-Z]+", r"\d+ (?:kg|g)\b"])
     assert [span.text for span in find_spans("Acme XY has 3 kg or 5 g", pattern)] == ["Acme XY", "3 kg", "5 g"]
+    pattern = keep_pattern(["(?i)acme", "(?i)xy"])
+    assert [span.text for span in find_spans("aCME has an XY.", pattern)] == ["aCME", "XY"]
     assert keep_pattern([]) is None
+    with pytest.raises(OptionError, match=r"which refers to a group; give it without other patterns"):
+        keep_pattern(["(x)", r"(ab)\1"])
 
 
 @pytest.mark.parametrize(
