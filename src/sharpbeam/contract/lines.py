@@ -20,7 +20,7 @@ from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = ("; ", "\uff1b", "\u3002", ", ", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
-_LINE = re.compile(r"[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029]+")  # or a cell
+_LINE = re.compile(r"(?:[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029 ]| {1,2}(?! ))+")  # or a cell, of tabs or columns
 # A bullet or a number before a sentence, or a letter in brackets.
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
@@ -38,7 +38,7 @@ def is_plain(text: str, spelling: Spelling) -> bool:
     """Whether a line is empty, or one sentence in which there is nothing to protect, as most lines are."""
     if len(text) > MOST_LETTERS or not text.strip():
         return not text.strip()
-    usual = _PLAIN.fullmatch(text) is not None and _LOWER.search(text) is not None
+    usual = _PLAIN.fullmatch(text) is not None and "   " not in text and _LOWER.search(text) is not None
     return usual and not any(mark.search(text) for mark in _MARKED) and (text.isascii() or not spelling.lacks(text))
 
 

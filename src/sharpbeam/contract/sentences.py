@@ -19,6 +19,7 @@ from sharpbeam.text.glossary import Glossary
 from sharpbeam.text.spans import Span, blanked, find_spans, kept, with_foreign
 from sharpbeam.text.spelling import Spelling
 
+LITTLE = 3  # letters of a word that is written in capitals only for the word that it is the likeliest of
 AGAIN: dict[str, Any] = {"beam_size": 5, "num_hypotheses": 5, "patience": 1.0}
 
 
@@ -130,9 +131,10 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
         return replace(answer, text=text)
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
     capitals = {index for index, word in enumerate(attention.source) if word in case.words}
-    text = answer.text
-    for row, (start, end) in reversed(list(zip(attention.weights, attention.target, strict=True))):
-        if row.size and int(row.argmax()) in capitals:
+    text, weights = answer.text, attention.weights
+    for number, (start, end) in reversed(list(enumerate(attention.target))):
+        word = int(weights[number].argmax()) if weights.size else -1
+        if word in capitals and (end - start > LITTLE or weights[:, word].argmax() == number):  # not "A" of "a PBS"
             text = text[:start] + upper(text[start:end], language) + text[end:]
     whole = all(text.count(one) >= answer.text.count(one) for one in fixed)
     return replace(answer, text=text) if whole else answer

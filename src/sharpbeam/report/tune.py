@@ -1,4 +1,4 @@
-"""`tune`: the number type and output layer that are fastest for a model on this machine, at the same answers."""
+"""`tune`: the number type and output layer that are fastest for a model on this machine."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tuning:
     def _outcome(self) -> str:
         """The choice that is used from now on, and how to undo it."""
         if self.best is self.present:
-            return f"Kept: nothing is faster than {self.present.name} at the same answers."
+            return f"Kept: nothing is faster than {self.present.name} with {self.present.same:.1%} of the answers."
         gain = f"{self.best.name} takes {self.best.ms / self.present.ms:.0%} of the time of {self.present.name}"
         if not self.written:
             return f"{gain}; nothing was written."
@@ -93,7 +93,7 @@ def tune(
     dry_run: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Tuning:
-    """Measure number types and output layers on `text`, and write the fastest with the same answers to the model.
+    """Measure number types and output layers on `text`, and write the fastest that qualifies to the model.
 
     A choice qualifies if at least `same` of the sentences have the answer of float32 with the exact layer, or as many
     as with the present choice. If one that qualifies takes less time for one sentence at a time than the present one,

@@ -180,6 +180,14 @@ def test_an_option_in_a_word_is_no_copy_of_it() -> None:
     assert kept("Set e.", "Definir e e sair.", letter), "a letter may be a word"
 
 
+def test_columns_are_translated_apart_and_keep_their_spaces() -> None:
+    text = "Date            Unit price   Place of  it"
+    assert line(text) == "Datex            Unitx pricex   Placex ofx  itx"
+    jobs = next(line_steps(text, Contract()))
+    assert [job.text for job in jobs] == ["Date", "Unit price", "Place of  it"]
+    assert not is_plain(text, Spelling())
+
+
 def test_no_number_is_cut_in_two() -> None:
     text = "a" * 300 + " 12,345" + "b" * 200
     assert [text[start:end] for start, end in cut_sentence(text, 0, len(text))] == ["a" * 300, "12,345" + "b" * 200]
@@ -420,3 +428,10 @@ def test_a_line_may_name_the_language_of_all_its_sentences() -> None:
         ("How are you?", "fra"),
     ]
     assert [job.text for job in next(line_steps(">>deu<< Hello.", Contract(tags=["fra"])))] == [">>deu<< Hello."]
+
+
+def test_a_little_word_is_in_capitals_only_for_a_word_of_its_own() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, "por leia favor o livro agora", [1, 1, 0, 2, 3, 4])
+
+    assert line("please READ THE BOOK now", decode) == "por LEIA favor O LIVRO agora"

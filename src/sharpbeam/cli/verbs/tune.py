@@ -22,10 +22,10 @@ def tune(
     dry_run: bool = option(False, "Measure, and write nothing."),
     undo: bool = option(False, "Remove an earlier choice, and measure nothing."),
 ) -> None:
-    """Measure number types and output layers on this machine, and use the fastest with the same answers.
+    """Measure number types and output layers on this machine, and use the fastest with as many of the answers as now.
 
     Takes minutes. The table has what you use now, the time of each choice against it, and the share of sentences that
-    come out as with float32 and the exact layer. If nothing is faster at the same answers, the present choice stays.
+    come out as with float32 and the exact layer. If nothing is faster, the present choice stays.
 
     Examples:
 
