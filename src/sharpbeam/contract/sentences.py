@@ -109,15 +109,16 @@ def _number_steps(
     lost = lost_numbers(hidden, answer.text)
     if not lost:
         return answer
+    brackets = text.count("(")  # "300 km (190 miles)" is not "300 km 190"
     if not spans:
         (again,) = yield [Job(text, {**AGAIN, **changes})]
         sound = (each for each in again.hypotheses if not lost_numbers(hidden, each.text))
-        if better := next(sound, None):
+        if better := next((each for each in sound if each.text.count("(") >= brackets), None):
             return replace(again, hypotheses=(better, *answer.hypotheses[1:]))
     numbers = [Span(start, end, text[start:end]) for start, end in lost]
     every = sorted([*spans, *numbers], key=lambda span: span.start)
     other = yield from span_steps(text, every, contract.attends, changes)
-    return other if kept(text, other.text, spans) else answer
+    return other if kept(text, other.text, spans) and other.text.count("(") >= brackets else answer
 
 
 def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequence[str], language: str) -> Answer:

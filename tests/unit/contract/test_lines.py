@@ -435,3 +435,11 @@ def test_a_little_word_is_in_capitals_only_for_a_word_of_its_own() -> None:
         return answer(source, "por leia favor o livro agora", [1, 1, 0, 2, 3, 4])
 
     assert line("please READ THE BOOK now", decode) == "por LEIA favor O LIVRO agora"
+
+
+def test_a_number_does_not_come_back_without_its_brackets() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, foreign(re.sub(r"\(|\S*\d\S*\)?", "", source)))
+
+    translation = run(line_steps("It is far (190 miles) from here.", Contract()), decode)
+    assert translation.flags == ("number",) and "190" not in translation.text
