@@ -64,6 +64,8 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("text", "1\ta b\t c\n", "1\tb a\t c\n"),
         ("subtitles", "1\n00:01,0 --> 00:02,0\na <i>b</i>\nc d\n", "1\n00:01,0 --> 00:02,0\nd c\n<i>b</i> a\n"),
         ("subtitles", "00:01,0 --> 00:02,0\n- a b\n- c d\n", "00:01,0 --> 00:02,0\n- b a\n- d c\n"),
+        ("subtitles", "00:01,0 --> 00:02,0\nA b.\nC d\ne\n", "00:01,0 --> 00:02,0\nb. A\ne d\nC\n"),
+        ("subtitles", "00:01,0 --> 00:02,0\nA b...\nc d\n", "00:01,0 --> 00:02,0\nd c\nb... A\n"),
         ("subtitles", _VTT + "a b\n", _VTT + "b a\n"),
         ("subtitles", "1\r\n00:01,0 --> 00:02,0\r\na b\r\n", "1\r\n00:01,0 --> 00:02,0\r\nb a\r\n"),
         ("subtitles", _CUES + "a b\n" + _CUES + "c d\n", _CUES + "b a\n" + _CUES + "d c\n"),

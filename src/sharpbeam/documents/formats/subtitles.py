@@ -22,7 +22,14 @@ _OVERRIDE = re.compile(rf"{_CODES}|\{{[^{{}}]*\}}|\\h")
 _BREAK = re.compile(r"(\\[nN])")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _PLAIN = str.maketrans({"{": "(", "}": ")", "\\": "/"})
+_ENDED = re.compile(r"[.!?\u2026\]\u266a](?:[\"'\u201d\u2019)]|<[^<>]*>|\{[^{}]*\})*\s*\Z")
 _SPEECH = re.compile(r"\s*[-\u2013\u2014]")  # a line of its own speaker
+
+
+def _parted(line: str, following: str) -> bool:
+    """Whether a sentence ends with a line, and the one after it begins another."""
+    letter = next(filter(str.isalpha, re.sub(r"<[^<>]*>|\{[^{}]*\}", "", following)), "")
+    return _ENDED.search(line) is not None and not letter.islower()
 
 
 class _Cues(Template):
@@ -31,18 +38,17 @@ class _Cues(Template):
     markup: re.Pattern[str]
 
     def cue(self, lines: Sequence[str], ends: Sequence[str]) -> None:
-        """Add the lines of a cue with their ends: the sentences of one speaker, or those of each."""
+        """Add the lines of a cue with their ends: where a line ends a sentence, or begins a speaker's, it stays one."""
         if not is_translatable("".join(lines)):
             self.keep("".join(line + end for line, end in zip(lines, ends, strict=True)))
-        elif not any(_SPEECH.match(line) for line in lines):
-            self._put(" ".join(lines), list(ends[:-1]))
-            self.keep(ends[-1])
-        else:
-            for line, end in zip(lines, ends, strict=True):
-                dash = _SPEECH.match(line)
-                self.keep(dash[0] if dash else "")
-                self._put(line[dash.end() if dash else 0 :], [])
-                self.keep(end)
+            return
+        begins = [at for at, line in enumerate(lines) if not at or _SPEECH.match(line) or _parted(lines[at - 1], line)]
+        for first, last in zip(begins, [*begins[1:], len(lines)], strict=True):
+            dash = _SPEECH.match(lines[first])
+            self.keep(dash[0] if dash else "")
+            text = " ".join(lines[first:last])
+            self._put(text[dash.end() if dash else 0 :], list(ends[first : last - 1]))
+            self.keep(ends[last - 1])
 
     def escaped(self, text: str) -> str:
         """A text in which nothing is markup."""
