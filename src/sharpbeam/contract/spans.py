@@ -186,6 +186,9 @@ def _insertion(text: str, place: int, span: Span, source: str) -> Change:
     if article and not _AFTER_ARTICLE.search(text[:place] + " "):  # it attends to the noun, and has no other before it
         place = article.end()
     left, right = _glued(source, span)
+    before, after = source[max(0, span.start - 1) : span.start], source[span.end : span.end + 1]
+    left = left or (before.strip() != "" and text[max(0, place - 1) : place] == before)  # :func:`x`
+    right = right or (after.strip() != "" and text[place + 1 : place + 2] == after)  # `x`_
     space, end = "" if left or not place else " ", place
     if right and text[place : place + 1].isspace():
         end += 1

@@ -36,6 +36,7 @@ _EMOJI = (
 _HARD = (  # bounded, so that no text takes long; a tick next to a space is a stray one, and begins no code
     r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)(?:(?<=``)|(?=\S))[^`]{1,1000}(?:(?<=\S)|(?=``))(?P=ticks)(?!`))",
     rf"(?P<icu>{_PLURAL})",
+    r"(?<!\w)(?::[a-z]\w{0,30}){1,3}:`[^`]{1,500}`",  # a role of reStructuredText
     r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
     r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",
     r"(?<![\w.+%-])[\w.+%-]{0,63}\w@(?:\w[\w-]{0,62}\.){1,8}[a-zA-Z]{2,24}",

@@ -37,6 +37,7 @@ def texts(text: str) -> list[str]:
         ("{name}, %d, %(n)d, %s: $VAR ${v}", "{name}|%d|%(n)d|%s|$VAR|${v}"),
         ("<0/> [1] :icon: &nbsp; {{x}}", "<0/>|[1]|:icon:|&nbsp;|{{x}}"),
         ("{n, plural, one {# item} other {# items}} left", "{n, plural, one {# item} other {# items}}"),
+        ("See :c:func:`PyBytes_Size` and :ref:`it <x>`.", ":c:func:`PyBytes_Size`|:ref:`it <x>`"),
         ("getUserName and my_var, foo() and a::b", "getUserName|my_var|foo()|a::b"),
         ("<b>bold</b> on example.com/path 😀", "<b>|</b>|example.com/path|😀"),
         ('He wrote "{x}" and {n}px.', '"{x}"|{n}px'),
