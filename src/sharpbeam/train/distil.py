@@ -28,12 +28,12 @@ from sharpbeam.storage.atomic import replacing_file, write_text
 from sharpbeam.storage.model_folder import WEIGHTS
 from sharpbeam.text.flags import text_flags
 from sharpbeam.text.lines import check_readable, column_pairs, file_digest, read_lines
-from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import find_spans
 from sharpbeam.train.loop import copy_vocabularies, train_model
 from sharpbeam.train.recipe import differences, read_recipe
 from sharpbeam.train.report import say
+from sharpbeam.train.vocabularies import check_special_ids
 
 WORDS, LETTERS = range(2, 61), 400  # of a sentence
 RATIO = (0.5, 2.2)  # of the letters of an answer and its source
@@ -69,9 +69,7 @@ class Distillation:
             pass
         teacher = Translator(self.teacher, machine=self.machine)
         if teacher_vocabulary:
-            needed = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
-            ids = teacher.loaded.source.special_ids
-            require(ids == needed, "the teacher's vocabulary", ids, f"one with {needed}")
+            check_special_ids(teacher.loaded.folder, "the teacher", "Leave out --teacher-vocabulary.")
         codes: Any = asdict(self.languages) if teacher.loaded.language_tags.tokens else {}
         teacher.loaded.direction(LanguageOptions(**codes))  # raises OptionError
         self._begin(teacher)

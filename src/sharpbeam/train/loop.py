@@ -36,6 +36,7 @@ from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Metrics, say
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
+from sharpbeam.train.vocabularies import check_special_ids
 
 TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
     "translation": TranslationTask,
@@ -286,6 +287,7 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
 def copy_vocabularies(start: Path, output: Path) -> None:
     """Put the vocabulary files of the model folder `start` into `output`, where a fresh run looks for them."""
     read_config(start)  # raises ModelError if this is no model folder
+    check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
     for name in VOCABULARIES:
         if (start / name).exists() and not (output / name).exists():
             write_bytes(output / name, (start / name).read_bytes())

@@ -34,7 +34,7 @@ from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import CHUNK, training_loss, word_frequency
 from sharpbeam.train.task import TrainingTask
-from sharpbeam.train.vocabularies import language_tags, translation_vocabularies
+from sharpbeam.train.vocabularies import SPECIAL_IDS, language_tags, translation_vocabularies
 from sharpbeam.types import Request
 
 BATCH = 256  # pairs of similar length that are validated at a time
@@ -162,10 +162,9 @@ class TranslationTask(TrainingTask):
             require(transformer, "data.languages", data.languages, "empty unless model.architecture is 'transformer'")
             facts |= {"languages": tags, "source_tag": "target"}
         config: Any = build(self.architecture.config, facts, "recipe: model")
-        require(getattr(config, "source_eos", True), "model.source_eos", False, "true, which training puts there")
-        for name in ("source_begin", "target_begin"):
-            put = getattr(config, name, ())
-            require(not put, f"model.{name}", put, "empty, for training puts nothing there")
+        for name, needed in {"source_eos": True, "source_begin": (), "target_begin": (), **SPECIAL_IDS}.items():
+            put = getattr(config, name, needed)
+            require(put == needed, f"model.{name}", put, f"{needed}, as training has it")
         if self.options.exportable:
             check_facts(config, len(self.target))
         self.config: TranslationConfig = config

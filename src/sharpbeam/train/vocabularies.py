@@ -10,11 +10,12 @@ from sharpbeam.options.schema import require
 from sharpbeam.options.train import VocabularyOptions
 from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.lines import Pair
-from sharpbeam.text.sentencepiece import SentencePieceVocabulary, train_sentencepiece
-from sharpbeam.text.vocabulary import Vocabulary
+from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, UNK_ID, SentencePieceVocabulary, train_sentencepiece
+from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.text.words import WordVocabulary
 
 ENDINGS = {"pieces": "spm", "words": "vocab.json"}
+SPECIAL_IDS = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}  # the data has them in it
 
 
 def tag(language: str) -> str:
@@ -49,6 +50,18 @@ def language_tags(vocabulary: Vocabulary, languages: Sequence[str]) -> dict[str,
     if not isinstance(vocabulary, SentencePieceVocabulary):
         return {}
     return {code: vocabulary.token(tag(code)) for code in languages}
+
+
+def check_special_ids(folder: Path, name: str, instead: str) -> None:
+    """Raise OptionError if the model in `folder`, given as `name`, numbers its tokens otherwise than training does.
+
+    `instead` says what to do. Lists of pieces, which other programs' models have, are not read in training.
+    """
+    others: list[object] = [one.special_ids for one in read_vocabularies(folder) if one.special_ids != SPECIAL_IDS]
+    others += [path.name for path in folder.glob("*.pieces.json")]
+    if others:
+        needed = f"a model with {SPECIAL_IDS} and no list of pieces, as `sharpbeam train` makes them"
+        raise OptionError(f"{name} is {folder}, which has {others[0]}; it must be {needed}. {instead}")
 
 
 def vocabulary_at(

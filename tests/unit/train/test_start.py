@@ -11,7 +11,11 @@ import safetensors.numpy
 
 torch = pytest.importorskip("torch")
 
+from support.foreign import demo_sentences, train_pieces  # noqa: E402
+
 from sharpbeam.errors import ModelError, OptionError  # noqa: E402
+from sharpbeam.text.pieces import PieceVocabulary  # noqa: E402
+from sharpbeam.train.vocabularies import SPECIAL_IDS  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,22 @@ def test_a_model_with_other_facts_or_none_is_refused(before, recipe, train):
         train(other, "other", start="before/best")
     with pytest.raises(ModelError, match="no model folder"):
         train(recipe, "nothing", start="nowhere")
+
+
+def test_a_model_with_other_special_tokens_is_refused(before, recipe, train, toy):
+    other = dataclasses.replace(recipe, model=recipe.model | {"eos_id": 4})
+    with pytest.raises(OptionError, match=r"model\.eos_id is 4; it must be 2, as training has it"):
+        train(other, "other")
+    best = toy / "before/best"
+    (best / "target.pieces.json").write_bytes(PieceVocabulary("abcd", SPECIAL_IDS, (), None).listed)
+    with pytest.raises(OptionError, match=r"before/best, which has target\.pieces\.json"):
+        train(recipe, "listed", start="before/best")
+    (best / "target.pieces.json").unlink()
+    pieces = train_pieces(demo_sentences(), 100, unk_id=1, eos_id=0, bos_id=-1, pad_id=-1)
+    (best / "source.spm").write_bytes(pieces)
+    with pytest.raises(OptionError, match=r"which has \{'unk_id': 1, 'eos_id': 0\}; it must .* sharpbeam distil"):
+        train(recipe, "foreign", start="before/best")
+    assert not (toy / "foreign/source.spm").exists()
 
 
 def test_the_tensors_that_fit_another_model_are_taken_and_the_others_begin_fresh(before, recipe, train, toy):
