@@ -30,7 +30,7 @@ from sharpbeam.text.flags import text_flags
 from sharpbeam.text.lines import check_readable, column_pairs, file_digest, read_lines
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import find_spans
-from sharpbeam.train.loop import copy_vocabularies, train_model
+from sharpbeam.train.loop import train_model
 from sharpbeam.train.recipe import differences, read_recipe
 from sharpbeam.train.report import say
 from sharpbeam.train.vocabularies import check_special_ids
@@ -140,11 +140,10 @@ class Distillation:
         train, valid = ((str((self.folder / f"{name}.tsv").absolute()),) for name in ("train", "valid"))
         if teacher is not None:
             source, target = teacher.loaded.source, teacher.loaded.target
-            run.mkdir(exist_ok=True)
-            copy_vocabularies(teacher.loaded.folder, run)
             vocabulary = replace(vocabulary, size=len(source), shared=source is target, target_size=0)
         data = DataOptions(train, valid, max_length=plan.data.max_length)
-        return train_model(replace(plan, data=data, vocabulary=vocabulary), base, run, progress)
+        folder = None if teacher is None else teacher.loaded.folder
+        return train_model(replace(plan, data=data, vocabulary=vocabulary), base, run, progress, folder)
 
     def _report(self, models: dict[str, tuple[Translator, dict[str, Any]]]) -> list[str]:
         """Measure the models, add them to those of report.json, and draw it; returns the table of all, line by line."""

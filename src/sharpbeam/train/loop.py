@@ -26,6 +26,7 @@ from sharpbeam.fit.new_model import measure_and_fit
 from sharpbeam.fit.progress import Listener
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
+from sharpbeam.options.schema import require
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
 from sharpbeam.storage.atomic import lock_file, write_bytes
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
@@ -86,7 +87,8 @@ def make_optimizers(model: nn.Module, options: TrainOptions) -> list[torch.optim
 class Trainer:
     """One run of a recipe in one output folder: vocabularies, checkpoint, metrics, and the best model so far."""
 
-    def __init__(self, recipe: Recipe, base: Path, output: Path) -> None:
+    def __init__(self, recipe: Recipe, base: Path, output: Path, teacher: Path | None = None) -> None:
+        """With the model folder of a `teacher`, the model gets the teacher's vocabularies."""
         self.output, self.checkpoint = output, output / "checkpoint.safetensors"
         self.recipe = recipe = _with_precision(recipe, self.checkpoint)
         self.options = recipe.train
@@ -95,18 +97,18 @@ class Trainer:
         output.mkdir(parents=True, exist_ok=True)
         self._unlock = lock_folder(self, output)
         try:
-            self._prepare(base)
+            self._prepare(base, teacher)
         except BaseException:
             self._unlock()  # a kept error must not keep the lock
             raise
 
-    def _prepare(self, base: Path) -> None:
+    def _prepare(self, base: Path, teacher: Path | None) -> None:
         """Read the text, make the model, and resume from the checkpoint if there is one."""
         recipe, output = self.recipe, self.output
         check_files(recipe.data, base)
         start = base / self.options.start if self.options.start else None
-        if start is not None:
-            copy_vocabularies(start, output)
+        if not self.checkpoint.exists():
+            begin_vocabularies(teacher or start, output)
         task = find_architecture(recipe.model.get("architecture", "recurrent")).task
         self.task = TASKS[task](recipe, base, output)
         torch.manual_seed(self.options.seed)
@@ -260,9 +262,11 @@ class Trainer:
         save_model(self.output / "best", self.task.config, tensors, self.task.vocabularies, card)
 
 
-def train_model(recipe: Recipe, base: Path, output: Path, progress: Listener | None = None) -> list[str]:
+def train_model(
+    recipe: Recipe, base: Path, output: Path, progress: Listener | None = None, teacher: Path | None = None
+) -> list[str]:
     """Train, measure int8 and fit the preview of OUTPUT/best; returns lines that say how the fits went."""
-    trainer = Trainer(recipe, base, output)
+    trainer = Trainer(recipe, base, output, teacher)
     if trainer.progress.step:
         say(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.")
     trainer.run()
@@ -284,13 +288,17 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
     return replace(recipe, train=replace(options, precision=precision))
 
 
-def copy_vocabularies(start: Path, output: Path) -> None:
-    """Put the vocabulary files of the model folder `start` into `output`, where a fresh run looks for them."""
-    read_config(start)  # raises ModelError if this is no model folder
-    check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
+def begin_vocabularies(start: Path | None, output: Path) -> None:
+    """Leave in `output` the vocabulary files of the model folder `start`, and none of an earlier try."""
+    require(not (output / "config.json").exists(), "--output", str(output), "a folder of training runs, not of a model")
+    if start is not None:
+        read_config(start)  # raises ModelError if this is no model folder
+        check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
     for name in VOCABULARIES:
-        if (start / name).exists() and not (output / name).exists():
+        if start is not None and (start / name).exists():
             write_bytes(output / name, (start / name).read_bytes())
+        else:
+            (output / name).unlink(missing_ok=True)
 
 
 def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:

@@ -75,7 +75,7 @@ def vocabulary_at(
 ) -> Vocabulary:
     """The vocabulary in the file `path`, made of `lines` if there is no file.
 
-    Raises OptionError if that of an earlier run has another size than `vocabulary.OPTION`, `size`, asks for.
+    Raises OptionError if one that was there has another size than `vocabulary.OPTION`, `size`, asks for.
     """
     words = options.kind == "words"
     if not path.exists() and words:
@@ -86,7 +86,7 @@ def vocabulary_at(
     vocabulary = WordVocabulary.load(path) if words else SentencePieceVocabulary(path)
     if len(vocabulary) > size or (len(vocabulary) < size and not words):  # a text may have fewer words than that
         raise OptionError(
-            f"vocabulary.{option} is {size}, but {path} of an earlier run has {len(vocabulary)} {options.kind}; "
-            "start in another --output folder."
+            f"vocabulary.{option} is {size}, but {path} of train.start or the run that resumes has {len(vocabulary)} "
+            f"{options.kind}; set it to that, or start in another --output folder."
         )
     return vocabulary

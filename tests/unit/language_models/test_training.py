@@ -159,4 +159,5 @@ def test_what_cannot_be_trained_is_named(recipe, text):
     empty = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, valid=("none.txt",)))
     refused(InputError, "the text has 0 words", empty)
     small = dataclasses.replace(recipe, vocabulary=VocabularyOptions(size=8))
-    refused(OptionError, "vocabulary.size is 8, but .*vocab.json of an earlier run has 9 words", small)
+    (text / "out/checkpoint.safetensors").touch()  # it would resume
+    refused(OptionError, "vocabulary.size is 8, but .*vocab.json of .* has 9 words; set it to that", small)

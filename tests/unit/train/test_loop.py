@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from sharpbeam.errors import ModelError, SharpbeamError  # noqa: E402
+from sharpbeam.errors import ModelError, OptionError, SharpbeamError  # noqa: E402
 from sharpbeam.options.train import TrainOptions  # noqa: E402
 from sharpbeam.storage.model_folder import read_config, read_tensors  # noqa: E402
 from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
@@ -187,6 +187,19 @@ def test_a_checkpoint_without_settings_is_refused(recipe, toy, train):
         progress = file.metadata()["progress"]
     save_file(tensors, path, metadata={"progress": progress})
     with pytest.raises(ModelError, match="settings"):
+        Trainer(recipe, toy, toy / "out")
+
+
+def test_a_try_without_a_checkpoint_leaves_no_vocabulary_to_the_next(recipe, toy):
+    with pytest.raises(ModelError, match="embedding_dim is 0"):
+        Trainer(dataclasses.replace(recipe, model=recipe.model | {"embedding_dim": 0}), toy, toy / "out")
+    before = (toy / "out/source.spm").read_bytes()
+    (toy / "train.tsv").write_text((toy / "train.tsv").read_text().replace("ba", "xy"))
+    source = Trainer(recipe, toy, toy / "out").task.source
+    assert source.serialized == (toy / "out/source.spm").read_bytes() != before
+    assert 0 not in source.encode("xy")
+    (toy / "out/config.json").touch()
+    with pytest.raises(OptionError, match=r"--output is .*/out'; it must be a folder of training runs, not of a model"):
         Trainer(recipe, toy, toy / "out")
 
 

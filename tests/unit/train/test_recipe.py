@@ -142,7 +142,8 @@ def test_wrong_model_facts_and_missing_text_are_named(path):
     ):
         Trainer(read_recipe(path), path.parent, path.parent / "new")
     assert not list((path.parent / "new").glob("*.spm*"))
-    with pytest.raises(OptionError, match=r"vocabulary.size is 4000, but .*source.spm of an earlier run has 24 pieces"):
+    (path.parent / "out/checkpoint.safetensors").touch()  # it would resume
+    with pytest.raises(OptionError, match=r"vocabulary.size is 4000, but .*source.spm of .* has 24 pieces; set it to"):
         Trainer(read_recipe(path), path.parent, path.parent / "out")
     path.write_text(GOOD.replace("valid.tsv", "valid.txt"))
     with pytest.raises(InputError, match=r"valid.txt is not there"):
