@@ -46,10 +46,14 @@ def translation_vocabularies(
 
 
 def language_tags(vocabulary: Vocabulary, languages: Sequence[str]) -> dict[str, int]:
-    """The token of each language; none for words, which have no tags."""
+    """The token of each language; none for words, which have no tags. OptionError if the vocabulary lacks one."""
     if not isinstance(vocabulary, SentencePieceVocabulary):
         return {}
-    return {code: vocabulary.token(tag(code)) for code in languages}
+    tags = {code: vocabulary.token(tag(code)) for code in languages}
+    missing = [tag(code) for code, token in tags.items() if token == UNK_ID]
+    allowed = f"languages whose tags the vocabulary has, not {' '.join(missing)}; without train.start it gets them"
+    require(not missing, "data.languages", list(languages), allowed)
+    return tags
 
 
 def check_special_ids(folder: Path, name: str, instead: str) -> None:

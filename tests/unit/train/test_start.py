@@ -88,6 +88,13 @@ def test_a_model_with_other_special_tokens_is_refused(before, recipe, train, toy
     assert not (toy / "foreign/source.spm").exists()
 
 
+def test_languages_without_a_tag_in_the_vocabulary_are_refused(before, recipe, train):
+    data = dataclasses.replace(recipe.data, languages=("aa-bb",))
+    made = dataclasses.replace(recipe, data=data, model={"architecture": "transformer", "hidden_dim": 16})
+    with pytest.raises(OptionError, match=r"data\.languages is .*bb.* vocabulary has, not <2aa> <2bb>; without"):
+        train(made, "languages", start="before/best", start_matching=True)
+
+
 def test_the_tensors_that_fit_another_model_are_taken_and_the_others_begin_fresh(before, recipe, train, toy):
     other = dataclasses.replace(recipe, model=recipe.model | {"decoder_cell": "attentional"})
     train(other, "other", start="before/best", start_matching=True, learning_rate=1e-9, average_decay=0.0, max_steps=1)
