@@ -125,15 +125,22 @@ def _padded(sequences: list[list[int]]) -> Tensor:
     return pad_sequence([torch.tensor(sequence) for sequence in sequences], True, PAD_ID)
 
 
-def keep_zero(parameter: nn.Parameter, rows: slice) -> None:
-    """Make `rows` of a parameter zero, and their gradients: Adam leaves such a number as it is."""
+def keep_zero(module: nn.Module, parameter: nn.Parameter, rows: slice) -> None:
+    """Make `rows` of a parameter of `module` zero, also after weights are loaded.
+
+    Their gradients are zero: Adam leaves such a number as it is.
+    """
+
+    def zero(*_: object) -> None:
+        parameter.data[rows] = 0.0
 
     def without(gradient: Tensor) -> Tensor:
         gradient = gradient.clone()
         gradient[rows] = 0.0
         return gradient
 
-    parameter.data[rows] = 0.0
+    zero()
+    module.register_load_state_dict_post_hook(zero)  # type: ignore[no-untyped-call]
     parameter.register_hook(without)  # type: ignore[no-untyped-call]
 
 
@@ -186,11 +193,10 @@ class TranslationTask(TrainingTask):
                 if name.endswith((".out.weight", ".down.weight")):
                     parameter.data *= BRANCH
         if self.options.exportable:
-            rows = slice(self.config.bos_id, self.config.bos_id + 1)
-            keep_zero(module.target_embedding, rows)
+            keep_zero(module, module.target_embedding, slice(BOS_ID, BOS_ID + 1))
             for name, parameter in module.named_parameters():
                 if name.endswith("ssru.cell.bias"):
-                    keep_zero(parameter, slice(len(parameter) // 2))  # of the candidates
+                    keep_zero(module, parameter, slice(len(parameter) // 2))  # of the candidates
         return module
 
     def epoch(self, epoch: int, skip: int) -> Iterator[Batch]:

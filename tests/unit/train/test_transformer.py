@@ -160,3 +160,5 @@ def test_an_exportable_student_is_written_for_firefox_and_comes_back_the_same(re
     assert [a.text for a in ours] == [b.text for b in back] and any(a.text for a in ours)
     with pytest.raises(ModelError, match="positions is 'sinusoidal'"):
         train(dataclasses.replace(made, model=facts | {"positions": "sinusoidal"}), "other", exportable=True)
+    train(made, "tuned", max_steps=2, start="plain/best", exportable=True)  # whose bos is not zero
+    write_firefox(toy / "tuned/best", toy / "tuned/firefox")
