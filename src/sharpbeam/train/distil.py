@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -102,9 +103,10 @@ class Distillation:
 
     def _draw(self, path: Path) -> None:
         """Write each sentence of the texts once, in random order."""
-        left = {sentence for path in self._left_out for sentence in self._sentences(path)}
-        chosen = dict.fromkeys(one for path in self.texts for one in self._sentences(path))
-        drawn = [one for one in chosen if len(one.split()) in WORDS and len(one) <= LETTERS and one not in left]
+        left = {_key(one) for path in self._left_out for one in self._sentences(path)}
+        sentences = (one for path in self.texts for one in self._sentences(path))
+        chosen = {_key(one): one for one in sentences if len(one.split()) in WORDS and len(one) <= LETTERS}
+        drawn = [one for key, one in chosen.items() if key not in left]
         _require_enough(drawn, f"sentences of {WORDS[0]} to {WORDS[-1]} words are in the text")
         random.Random(SEED).shuffle(drawn)
         write_text(path, "".join(f"{one}\n" for one in drawn))
@@ -163,6 +165,12 @@ class Distillation:
             size, milliseconds = one["bytes"] / 2**20, one["milliseconds_per_sentence"]
             lines.append(f"{name:<20} {one['bleu']:>6.1f} {one['chrf']:>6.1f} {milliseconds:>12.2f} {size:>7.1f}")
         return lines
+
+
+def _key(sentence: str) -> str:
+    """What sentences have in common that differ in case, signs and spaces only: letters with marks, digits."""
+    folded = unicodedata.normalize("NFKC", sentence).casefold()
+    return "".join(sign for sign in folded if unicodedata.category(sign)[0] in "LMN")
 
 
 def _require_enough(items: Sequence[str], what: str) -> None:

@@ -118,6 +118,15 @@ def test_a_second_student_has_the_teachers_vocabulary_and_stands_in_the_same_rep
     assert teacher.serialized == student.serialized
 
 
+def test_sentences_that_differ_in_case_and_signs_only_are_one(place):
+    lines = [f"Das Haus {number} ist alt." for number in range(80)]
+    odd = ["\u201eJa\u201c,  das IST es!", "Ja: das ist es", "Er sagt\u2019s.", "Caf\xe9 oder Tee?", "Tee oder Cafe?"]
+    (place / "text").write_text("\n".join([*lines, *odd]))
+    (place / "test").write_text("er sagt's\tx\nCafe\u0301 oder Tee\tx\nDas Haus 3 ist alt\tx\n")
+    job(place, "", leave_out=(), test=place / "test")._draw(place / "drawn")
+    assert {*(place / "drawn").read_text().splitlines()} == {*lines, odd[1], odd[4]} - {lines[3]}
+
+
 def test_a_pair_with_a_flag_or_an_odd_length_or_score_is_dropped(place):
     def record(source, text, score):
         return json.dumps({"source": source, "hypotheses": [{"text": text, "token_scores": [score, score]}]})
