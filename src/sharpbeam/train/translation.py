@@ -33,6 +33,7 @@ from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import CHUNK, training_loss, word_frequency
+from sharpbeam.train.report import say
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.vocabularies import SPECIAL_IDS, language_tags, translation_vocabularies
 from sharpbeam.types import Request
@@ -184,6 +185,9 @@ class TranslationTask(TrainingTask):
         self.valid_data = ParallelData(
             self.valid_pairs, self.source, self.target, self.longest, [tags[code] for code in valid_codes]
         )
+        for name, kept, given in (("train", self.train_data, pairs), ("valid", self.valid_data, self.valid_pairs)):
+            if left := len(given) - len(kept.items):
+                say(f"data.{name}: {len(kept.items)} pairs are kept; {left} are left out, too long or empty.")
 
     def module(self) -> TranslationModule:
         """A fresh model."""

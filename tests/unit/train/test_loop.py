@@ -203,6 +203,18 @@ def test_a_try_without_a_checkpoint_leaves_no_vocabulary_to_the_next(recipe, toy
         Trainer(recipe, toy, toy / "out")
 
 
+def test_pairs_that_are_left_out_are_counted(recipe, toy, capsys):
+    Trainer(recipe, toy, toy / "all")
+    assert "left out" not in capsys.readouterr().err
+    for name in ("train", "valid"):
+        with (toy / f"{name}.tsv").open("a") as out:
+            out.write(f"ba{' ce' * 99}\tba\n \tba\n")
+    Trainer(recipe, toy, toy / "out")
+    lines = capsys.readouterr().err
+    assert "data.train: 300 pairs are kept; 2 are left out, too long or empty." in lines
+    assert "data.valid: 21 pairs are kept; 1 are left out, too long or empty." in lines  # it has no max_length
+
+
 def test_two_runs_in_one_folder_are_refused(recipe, toy):
     recipe = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, max_steps=3))
     first = Trainer(recipe, toy, toy / "out")
