@@ -22,14 +22,16 @@ class _OutputLoss(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         target: Tensor,
-        options: tuple[float, float, torch.dtype],
+        options: tuple[float, float, torch.dtype, Tensor],
     ) -> Tensor:
-        smoothing, alpha, dtype = options
+        smoothing, alpha, dtype, log_chance = options
         rows, vocab = hidden.shape[0], weight.shape[0]
-        low_hidden, low_weight, low_bias = hidden.to(dtype), weight.to(dtype), bias.to(dtype)
+        low_hidden, low_weight, low_bias = hidden.to(dtype), weight.to(dtype), (bias - log_chance).to(dtype)
+        spread = (-log_chance).exp()  # each word's part in the smoothing,
+        spread /= spread.mean()  # 1 on average, so that a shift of all logits changes nothing
         slope = torch.empty(rows, vocab, dtype=dtype, device=hidden.device)
         sums = torch.zeros(4, dtype=torch.float64, device=hidden.device)
-        mean_logits = low_hidden.float() @ weight.mean(0) + bias.mean()
+        mean_logits = low_hidden.float() @ (spread @ weight / vocab) + (spread * bias).mean()
         bias_grad = torch.zeros_like(bias)
         buffer = torch.empty(min(CHUNK, rows), vocab, device=hidden.device)  # one for all chunks: no new pages
         for start in range(0, rows, CHUNK):
@@ -47,7 +49,7 @@ class _OutputLoss(torch.autograd.Function):
             # d/dlogits of (1-eps) nll + eps smooth + alpha log_z^2
             gradient *= ((1 + 2 * alpha * log_z) / total)[:, None]
             if smoothing:
-                gradient -= smoothing / vocab
+                gradient -= smoothing / vocab * spread
             gradient.scatter_add_(1, target[part, None], torch.full_like(right, smoothing - 1)[:, None])
             bias_grad += gradient.sum(0)
             slope[part] = gradient
@@ -72,15 +74,18 @@ def output_loss(
     smoothing: float = 0.0,
     alpha: float = 0.0,
     dtype: torch.dtype = torch.float32,
+    log_chance: Tensor | None = None,
 ) -> Tensor:
     """Loss of hidden [N, D] against target ids [N] under logits = hidden weight' + bias, summed over the N words.
 
     Returns [4]: the loss to minimize, (1-smoothing) nll + smoothing * mean over words of -log p + alpha (log Z)^2
     (self-normalization, CUBE-4, eq. 11); then for the log the nll in nats, the sum of (log Z)^2 and the number of right
     first guesses. Only the first has a gradient. The products run in `dtype`, the softmax in float32.
+
+    With the `log_chance` [V] of `sample_words`, log Z and the mean are estimates of those over all words.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        options = (smoothing, alpha, dtype)
+        options = (smoothing, alpha, dtype, torch.zeros_like(bias) if log_chance is None else log_chance)
         result: Tensor = _OutputLoss.apply(hidden, weight, bias, target, options)  # type: ignore[no-untyped-call]
     return result
 
@@ -108,8 +113,10 @@ def training_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, frequency: Tensor, options: TrainOptions
 ) -> Tensor:
     """`output_loss` as the options of training ask for it; a sampled softmax draws by `frequency` [V]."""
+    log_chance = None
     if options.output_samples:
         words, log_chance, target = sample_words(target, frequency, options.output_samples)
-        weight, bias = weight[words], bias[words] - log_chance
+        weight, bias = weight[words], bias[words]
     dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
-    return output_loss(hidden, weight, bias, target, options.label_smoothing, options.self_normalization, dtype)
+    smoothing, alpha = options.label_smoothing, options.self_normalization
+    return output_loss(hidden, weight, bias, target, smoothing, alpha, dtype, log_chance)

@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpbeam.train.loss import CHUNK, output_loss, sample_words  # noqa: E402
+from sharpbeam.options.train import TrainOptions  # noqa: E402
+from sharpbeam.train.loss import CHUNK, output_loss, sample_words, training_loss  # noqa: E402
 
 ROWS, WIDTH, VOCAB = CHUNK + 44, 12, 37  # more than one chunk, and a last one that is not full
 
@@ -88,3 +89,12 @@ def test_a_sampled_softmax_estimates_the_whole_one():
 
     assert sampled(True) == pytest.approx(whole, abs=0.05)
     assert sampled(False) != pytest.approx(whole, abs=0.3)  # without the correction Z is far too small
+
+    def slope(draws: int) -> float:  # of the bias of the words that never are a target
+        options = TrainOptions(max_steps=1, label_smoothing=0.5, output_samples=draws, precision="float32")
+        free = bias.clone().requires_grad_()
+        for _ in range(40):
+            (training_loss(hidden, weight, free, target, frequency, options)[0] / 64 / 40).backward()
+        return float(free.grad[:500].sum())
+
+    assert slope(1000) == pytest.approx(slope(0), abs=0.03)  # unweighted smoothing makes it twice as large
