@@ -25,7 +25,7 @@ def sample_of(loaded: LoadedModel) -> list[str]:
     if named := loaded.language_tags.source:
         return sample(named)
     languages = languages_of(loaded.source)
-    shared = loaded.source is loaded.target and loaded.task == "translation"
+    shared = loaded.source.serialized == loaded.target.serialized and loaded.task == "translation"
     return sample(min(languages, key=partial(_copied, loaded)) if shared and len(languages) > 1 else languages[0])
 
 
@@ -33,7 +33,8 @@ def _copied(loaded: LoadedModel, language: str) -> float:
     """The share of the tokens of a language's greedy translations that are in their sources."""
     model, options, total, copied = loaded.model, loaded.options, 0, 0
     requests = requests_of(loaded, sample(language)[:FEW], None, options)
-    search = BeamSearch(SearchOptions(beam_size=1), model.bos_id, model.eos_id, loaded.vocab_size)
+    greedy = SearchOptions(beam_size=1, max_length=options.search.max_length)  # the model may have few positions
+    search = BeamSearch(greedy, model.bos_id, model.eos_id, loaded.vocab_size)
     schedule = FixedBatches(RequestQueue(requests, options.schedule.batch_tokens))
     for index, hypotheses in decode(model.open(), without(loaded.exact, loaded.suppressed), search, schedule):
         total += len(hypotheses[0].tokens)
