@@ -29,7 +29,7 @@ def sample_languages() -> tuple[str, ...]:
 
 def sample(language: str) -> list[str]:
     """The sentences of a language, by its code ("de", "de-AT", "deu_Latn"); of none that is here, English ones."""
-    code = short_code(language)[:2]
+    code = {"no": "nb", "nn": "nb"}.get(short := short_code(language), short)  # Norwegian is there as Bokmål
     text = (_FOLDER / f"{code if code in sample_languages() else 'en'}.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line.strip()]
 

@@ -13,7 +13,7 @@ _CODES = (
     "cat:ca glg:gl eus:eu gle:ga cym:cy mlt:mt arb:ar heb:he pes:fa urd:ur hin:hi ben:bn mar:mr guj:gu pan:pa tam:ta "
     "tel:te kan:kn mal:ml sin:si npi:ne mya:my khm:km lao:lo tha:th vie:vi ind:id zsm:ms tgl:tl jav:jv zho:zh jpn:ja "
     "kor:ko kat:ka hye:hy azj:az kaz:kk uzn:uz khk:mn amh:am swh:sw som:so afr:af "
-    "cze:cs ger:de gre:el per:fa fas:fa ice:is lav:lv chi:zh baq:eu"
+    "cze:cs ger:de gre:el per:fa fas:fa ice:is lav:lv chi:zh baq:eu ara:ar dut:nl fre:fr nor:no rum:ro slo:sk swa:sw"
 )
 SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 

@@ -98,6 +98,15 @@ def test_without_text_the_sample_of_the_source_language_is_read(model, tmp_path)
     assert fit.sample and "sample sentences" in fit.summary()
 
 
+def test_a_language_without_a_sample_has_the_english_one_and_not_that_of_another():
+    for code in ("fao", "ltz", "fil", "xx"):
+        assert sample(code) == sample("en")
+    for code in ("no", "nn", "nob_Latn", "nno", "nor"):
+        assert sample(code) == sample("nb") != sample("en")
+    for code, short in (("deu_Latn", "de"), ("fre", "fr"), ("rum", "ro"), ("ara", "ar"), ("pt-BR", "pt")):
+        assert sample(code) == sample(short) != sample("en")
+
+
 def test_the_source_is_found_where_the_vocabulary_has_two_files(model, tmp_path):
     folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
     shutil.copy(folder / "source.spm", folder / "target.spm")
