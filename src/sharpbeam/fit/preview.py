@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_model, load_model
 from sharpbeam.errors import ModelError, OptionError, computing
-from sharpbeam.fit.collect import collect_rows
+from sharpbeam.fit.collect import collect_rows, distinct_lines
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.texts import Texts, texts_or_sample
 from sharpbeam.models.registry import architecture_of
@@ -110,13 +110,13 @@ def fit_preview(
     texts, parts, beams = texts_or_sample(loaded, text), [], list[Floats]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
-        sentences = list(islice(lines, count))
+        sentences = list(islice(distinct_lines(lines), count))
         with report.stage("collecting", count, "vectors") as advance:
             rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)[1]
         if len(rows) < count and task == "translation":
             rows = collect_rows(scanned, crossed(sentences, -(-count // (len(rows) or 1))), count, 1, 1, direction)[1]
         parts.append(rows["hidden"])
-        beams += [] if task == "language" else [collect_rows(scanned, lines, count, 5, 1, direction)[1]["hidden"]]
+        beams += [] if task == "language" else [collect_rows(scanned, sentences, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     report.note(f"fitting to {len(samples)} hidden vectors")
     with computing(ModelError, f"fit the preview of {folder}"):

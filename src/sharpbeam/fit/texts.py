@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharpbeam.decoding.languages import Direction, LanguageTags
     from sharpbeam.decoding.loading import LoadedModel
 
+OPEN = 100  # files at a time, at most
 Texts = str | Path | Sequence[str | Path]  # files with one sentence a line, some with a direction: "de-en=news.de"
 
 
@@ -69,7 +70,20 @@ def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, I
     """The lines of the texts by direction, read anew each time; without any, sample sentences in the model's own."""
     if not text:
         return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
-    return [(one.direction, TextInput(one.files)) for one in directed_texts(text, loaded.language_tags)]
+    lines = TextInput if loaded.task == "language" else _Interleaved  # what a language model reads is connected
+    return [(one.direction, lines(one.files)) for one in directed_texts(text, loaded.language_tags)]
+
+
+@dataclass(frozen=True)
+class _Interleaved:
+    """The lines of files alternately, so that each counts where not all lines are needed."""
+
+    files: tuple[Path, ...]
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self.files), OPEN):
+            for lines in zip_longest(*map(read_lines, self.files[first : first + OPEN]), fillvalue=""):
+                yield from lines
 
 
 def sentences_or_sample(loaded: LoadedModel, lines: Iterable[str] | None, count: int) -> list[str]:

@@ -10,8 +10,10 @@ import pytest
 from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
 from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import OptionError
+from sharpbeam.fit.collect import distinct_lines
 from sharpbeam.fit.layer import fit_layer
 from sharpbeam.fit.preview import FEWEST, fit_preview, worth_fitting
+from sharpbeam.fit.texts import texts_or_sample
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts
 from sharpbeam.text.sample import crossed, languages_of, sample
@@ -60,6 +62,19 @@ def test_sentences_that_are_too_few_are_crossed(model, tmp_path):
     folder, text = Path(shutil.copytree(model.folder, tmp_path / "model")), tmp_path / "text"
     text.write_text("\n".join(sample("de")[:30]), encoding="utf-8")
     assert fit_preview(folder, text, vectors=2000).vectors == 2000
+
+
+def test_empty_and_repeated_lines_count_for_nothing(tiny_model, sentences, tmp_path):
+    folder, text = Path(shutil.copytree(tiny_model, tmp_path / "model")), tmp_path / "text"
+    text.write_text("\n" * 400 + "Ba.\n" * 400 + "\n".join(sentences))
+    assert fit_preview(folder, text, vectors=400).vectors == 400
+
+
+def test_files_of_a_direction_are_read_alternately(tiny_model, tmp_path):
+    for name, lines in (("a", "a1 a2 a3"), ("b", "b1")):
+        (tmp_path / name).write_text(lines.replace(" ", "\n"))
+    ((_, lines),) = texts_or_sample(load_model(tiny_model), [tmp_path / "a", tmp_path / "b"])
+    assert list(distinct_lines(lines)) == list(distinct_lines(lines)) == ["a1", "b1", "a2", "a3"]
 
 
 def test_an_option_that_a_fit_lacks_is_named():
