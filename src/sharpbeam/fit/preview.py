@@ -50,6 +50,7 @@ MOMENT, AT_ONCE = 65_536, 8192  # rows that the matrix' second moment is taken o
 MOST_SCALE = 4.0
 CALIBRATED = 512  # hidden vectors for the normalizer, and for errors of best tokens
 ERRORS = 5.0  # root mean squares of these that the layer's deviations have to be, as they are for most models
+LEAST = 16.0  # the least deviation of the layer is their root mean square over this: some tokens have none
 DEPTH = 1.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
@@ -157,8 +158,6 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     encoded = _encoded(weight, center, to_rows, words, lengths)
     offset = bias + (weight @ mean.astype(np.float32) - center @ mean.astype(np.float32))
     preview = Preview(basis, shift, center, words, lengths, *encoded[:2], offset, encoded[2])
-    if not all(np.abs(each).max() <= LARGEST for each in (basis, words, offset, preview.deviation)):
-        raise ArithmeticError(f"products of weight and samples exceed {LARGEST:g}")
     held = np.ascontiguousarray(samples[:: max(1, len(samples) // CALIBRATED)], np.float32)
     top = ExactLayer.build(weight, bias).topk(held, 1)
     best = top.token[:, 0]
@@ -166,6 +165,8 @@ def find_preview(weight: Floats, bias: Floats, samples: Floats) -> Preview:
     _, place, count = np.unique(best, return_inverse=True, return_counts=True)  # each token counts once
     error = np.sqrt((np.bincount(place, _errors(preview, held, best, logit) ** 2) / count).mean())
     preview = replace(preview, deviation=preview.deviation * np.float32(max(1.0, ERRORS / DEVIATIONS * error)))
+    if not all(np.abs(each).max() <= LARGEST for each in (basis, words, offset, preview.deviation)):
+        raise ArithmeticError(f"products of weight and samples exceed {LARGEST:g}")
     return replace(preview, normalizer=_calibrated(weight, bias, preview, held, logit - top.log_prob[:, 0]))
 
 
@@ -268,7 +269,9 @@ def _errors(preview: Preview, hidden: Floats, token: Ids, exact: Doubles) -> Dou
     for code, group in enumerate(_slices(preview.lengths)):
         word = codes[:, code // 8] >> np.uint32(code % 8 * 4) & np.uint32(WORDS - 1)
         logit += preview.scale[token] * (preview.words[word, group] * g[:, group]).sum(axis=1)
-    return np.asarray((exact - logit) / np.maximum(preview.deviation[token] * np.sqrt((g**2).mean(axis=1)), 1e-20))
+    least = np.sqrt((preview.deviation**2).mean()) / LEAST
+    deviation = np.maximum(preview.deviation[token], least) * np.sqrt((g**2).mean(axis=1))
+    return np.asarray((exact - logit) / np.maximum(deviation, 1e-20))
 
 
 def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats, true: Doubles) -> Normalizer:

@@ -193,6 +193,11 @@ def test_equal_rows_are_not_lost_to_rounding(vocab):
         assert np.array_equal(layer.unnormalized().topk(rows, 1).log_prob, exact.unnormalized().topk(rows, 1).log_prob)
 
 
+def test_a_token_that_is_met_exactly_widens_no_deviation_without_bound():
+    preview = find_preview(normal(0, 17, 4), np.zeros(17, np.float32), normal(1, 1000, 4))
+    assert 0 < preview.deviation.max() < 10
+
+
 def read(arrays, facts):
     return ARTIFACT.read(Stored("preview.safetensors", "Fit it again.", facts, arrays, {"V": VOCAB, "D": WIDTH}))
 
