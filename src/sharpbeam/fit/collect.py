@@ -8,6 +8,7 @@ part that is missing, and ends with the same bytes.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ TOGETHER = 8  # lines that a language model reads as one text: `sentence` number
 BATCH_TOKENS = 512  # source tokens that are decoded together
 DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
 LONGEST = 256  # source tokens; what is beyond is cut off
-FORMAT = 2  # of the parts
+FACTOR = 2.5  # tokens for each source token, where the model names no number: a translation that is longer loops
+FORMAT = 3  # of the parts
 IDENTITY = "collection.json"
 ROUNDING = 1e-3  # of a log probability that a search compares
 T = TypeVar("T")
@@ -255,8 +257,10 @@ class Collector:
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
         around = len(to.before) + len(to.after)
         most = self._within(LONGEST - 1 + around) - around
-        sources = ([*to.before, *encode(text)[:most], *to.after] for text in texts)
-        return [Request(first + i, np.array(s, np.int32), prefix, to.languages) for i, s in enumerate(sources)]
+        factor = self.parts.options.search.max_length_factor or FACTOR
+        sources = (np.array([*to.before, *encode(text)[:most], *to.after], np.int32) for text in texts)
+        each = ((number, source, math.ceil(factor * len(source))) for number, source in enumerate(sources, first))
+        return [Request(number, source, prefix, to.languages, max_length=longest) for number, source, longest in each]
 
     def _within(self, length: int) -> int:
         """`length`, or as much of it as the model has positions for."""

@@ -89,6 +89,7 @@ def test_the_best_clustering_of_the_sample_is_counted(
 ) -> None:
     """With a fidelity the counted screen is one more setting, in which fewer rows fall back."""
     monkeypatch.setattr(job, "STORED", 1000)
+    monkeypatch.setattr(collect, "FACTOR", 100.0)  # the toy's long loops differ
     model, text = shutil.copytree(tiny_model, tmp_path / "model"), tmp_path / "text"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences))
     options = ScreenOptions(method="kmeans", fidelity=0.5, tolerance=float("inf"), beam_size=BEAM, top_k=K)

@@ -85,11 +85,12 @@ def test_what_is_collected_is_what_the_exact_layer_says(collection: Collection, 
 
 
 def test_the_vectors_are_those_of_the_translation(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    """Greedy: one step for each token of each sentence, and the best of each step is that token."""
+    """Greedy: one step for each token of each sentence, and the best of each step is that token; loops are cut off."""
     parts = load_model(tiny_model, MachineOptions())
     results = Collector(parts, tmp_path, beam_size=1, top_k=1).collect(sentences[:9], {}, 10**9, QUIET.append)
     (part,) = results.parts
-    for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], beam_size=1, return_scores=True)):
+    options = {"beam_size": 1, "return_scores": True, "max_length_factor": collect.FACTOR}
+    for i, translation in enumerate(Translator(tiny_model).translate(sentences[:9], **options)):
         steps = part["token"][part["sentence"] == i, 0]
         assert len(steps) == len(translation.token_scores)
         assert [parts.target.piece(t) for t in steps[: len(translation.tokens)]] == list(translation.tokens)
@@ -109,7 +110,8 @@ def test_words_that_are_never_produced_are_left_out(
     folder = make_transformer(suppressed_ids=banned)
     results = tokens(folder, "banned")
     assert not np.isin(results, banned).any()
-    translations = Translator(folder).translate(sentences[:9], beam_size=1, return_scores=True)
+    options = {"beam_size": 1, "return_scores": True, "max_length_factor": collect.FACTOR}
+    translations = Translator(folder).translate(sentences[:9], **options)
     assert len(results) == sum(len(translation.token_scores) for translation in translations)
 
 
@@ -218,9 +220,10 @@ def test_what_is_above_the_floor_is_all_that_beam_search_needs(
             raise NotImplementedError
 
     translator = Translator(tiny_model)
-    exact = translator.translate(sentences[:40], beam_size=2)
+    options = {"beam_size": 2, "max_length_factor": collect.FACTOR}
+    exact = translator.translate(sentences[:40], **options)
     translator.loaded = replace(translator.loaded, exact=(floored := Floored()))
-    assert translator.translate(sentences[:40], beam_size=2) == exact
+    assert translator.translate(sentences[:40], **options) == exact
     assert floored.hidden_words > 100
 
 

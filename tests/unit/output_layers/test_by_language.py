@@ -17,7 +17,7 @@ from sharpbeam.decoding.inputs import encode_texts
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.decoding.loop import decode
 from sharpbeam.errors import ModelError, OptionError
-from sharpbeam.fit.collect import Collection, Collector
+from sharpbeam.fit.collect import FACTOR, Collection, Collector
 from sharpbeam.fit.screen.job import unit_of
 from sharpbeam.fit.screen.residual_mass import NEVER
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, MachineOptions, SearchOptions
@@ -91,7 +91,8 @@ def test_the_vectors_are_those_of_the_translation_into_that_language(
         place = tmp_path / name
         collector = Collector(translator.loaded, place, beam_size=1, top_k=1, direction=direction)
         (part,) = collector.collect(sentences[:9], {}, 10**9, lambda _: None).parts
-        expected = translator.translate(sentences[:9], beam_size=1, return_scores=True, **options_of(name))
+        options = {"beam_size": 1, "return_scores": True, "max_length_factor": FACTOR, **options_of(name)}
+        expected = translator.translate(sentences[:9], **options)
         for i, translation in enumerate(expected):
             own = part[part["sentence"] == i]
             forced = len(direction.prefix)
