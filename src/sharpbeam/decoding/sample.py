@@ -9,7 +9,7 @@ import numpy as np
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
-from sharpbeam.options.decode import SearchOptions
+from sharpbeam.options.decode import LanguageOptions, SearchOptions
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
@@ -17,13 +17,13 @@ from sharpbeam.search.beam import BeamSearch
 from sharpbeam.text.sample import FEW, languages_of, sample
 
 
-def sample_of(loaded: LoadedModel) -> list[str]:
-    """Sample sentences in a model's source language: the one it names, or else the one its vocabulary is made for.
+def sample_of(loaded: LoadedModel, named: LanguageOptions = LanguageOptions()) -> list[str]:  # noqa: B008 (frozen)
+    """Sample sentences in the source language that is `named`, or that the model names, or its vocabulary is made for.
 
     A vocabulary that is also the target's is made for both: the source is what the model copies the least of.
     """
-    if named := loaded.language_tags.source:
-        return sample(named)
+    if language := named.source_language or loaded.language_tags.source:
+        return sample(language)
     languages = languages_of(loaded.source)
     shared = loaded.source.serialized == loaded.target.serialized and loaded.task == "translation"
     return sample(min(languages, key=partial(_copied, loaded)) if shared and len(languages) > 1 else languages[0])

@@ -19,8 +19,8 @@ from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.lanes import Lane, beam_lane
 from sharpbeam.decoding.loading import LoadedModel, find_models, task_of
 from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import OptionError
-from sharpbeam.fit.texts import sample_of
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
@@ -128,7 +128,8 @@ def profile(
     kind = Translator if task_of(folders[0]) == "translation" else Generator
     user = kind(folders, machine=dataclasses.replace(machine, isa="profiled", threads=1))
     options, loaded = (options or user.defaults).changed(**keywords), user.loaded
-    requests = requests_of(loaded, sample_of(loaded)[:sentences] if texts is None else texts, None, options)
+    texts = sample_of(loaded, options.languages)[:sentences] if texts is None else texts
+    requests = requests_of(loaded, texts, None, options)
     lane = beam_lane(loaded, options, "a profile")
     for _ in range(2):
         seconds, parts, work = _measure(loaded, lane, requests, options)

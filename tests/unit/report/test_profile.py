@@ -11,7 +11,9 @@ import pytest
 
 from sharpbeam import MachineOptions, OptionError, Translator
 from sharpbeam.cli.main import main
+from sharpbeam.report import profile as profiling
 from sharpbeam.report.profile import ACTIVATIONS, ATTENTION, MATMULS, RANKING, ProfileReport, profile
+from sharpbeam.text.sample import sample
 
 _core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")
 
@@ -49,6 +51,18 @@ def test_batches_take_fewer_steps_for_the_same_rows(tiny_model: Path, sentences:
 
 def test_sample_sentences_stand_for_text(tiny_model: Path) -> None:
     assert report_on(tiny_model, None).requests == 8
+
+
+def test_sample_sentences_are_in_the_language_that_is_named(
+    make_transformer: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, requests_of = list[str](), profiling.requests_of
+    monkeypatch.setattr(
+        profiling, "requests_of", lambda of, texts, *rest: taken.extend(texts) or requests_of(of, texts, *rest)
+    )
+    model = make_transformer(languages={"deu_Latn": 9, "eng_Latn": 10}, source_tag="source", source_language="eng_Latn")
+    profile(str(model), sentences=2, source_language="deu_Latn", max_length=5)
+    assert taken == sample("de")[:2]
 
 
 def test_multilingual_models_and_words_that_are_never_produced(
