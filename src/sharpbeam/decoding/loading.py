@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
-from sharpbeam.storage.records import read_precision, read_tuned
+from sharpbeam.storage.records import TUNED, TUNED_AGAIN, read_precision, read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
@@ -65,7 +66,7 @@ class LoadedModel:
     language_tags: LanguageTags = field(default_factory=LanguageTags)
     suppressed: tuple[int, ...] = ()  # tokens that it must never produce
     max_positions: int = 0  # of a source with its tags, and of a target; 0 = no bound
-    fastest: str = ""  # the output layer that auto means, where `sharpbeam tune` found one
+    tuned: dict[str, Any] = field(default_factory=dict)  # what `sharpbeam tune` found, as `read_tuned` returns it
     gains: dict[str, float] = field(default_factory=dict)  # times that the preview is faster than a scan
     options: DecodeOptions = DecodeOptions()  # noqa: RUF009 (frozen): defaults that come with the model
     closed_work: Work = field(default_factory=Work)  # of the searches that are closed
@@ -77,6 +78,7 @@ class LoadedModel:
     """Decoding runs of closed sessions, and their output layers, for the next session with these options."""
     _directions: dict[LanguageOptions, Direction] = field(init=False, default_factory=dict)  # those asked for so far
     _layers: dict[OutputLayerOptions, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
+    _reached: dict[OutputLayerOptions, bool] = field(init=False, default_factory=dict)  # whether the tuned layer does
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
@@ -173,7 +175,29 @@ class LoadedModel:
             return "exact"
         kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
         gains = self.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
-        return self.fastest or ("preview" if gains else "scan")
+        return self.fastest if self._reaches(options.output) else "preview" if gains else "scan"
+
+    @cached_property
+    def fastest(self) -> str:
+        """The output layer that auto means, where `sharpbeam tune` found one and it still is what was measured."""
+        name = str(self.tuned.get("output_layer", ""))
+        if not name or (name in output_layers() and self.artifacts.digests(name) == self.tuned["artifacts"]):
+            return name
+        logging.getLogger("sharpbeam").warning(
+            "%s: not used, the %s that was measured is gone or another. %s", self.folder / TUNED, name, TUNED_AGAIN
+        )
+        return ""
+
+    def _reaches(self, options: OutputLayerOptions) -> bool:
+        """Whether there is a tuned layer, with the fidelity that is asked for."""
+        if options.fidelity is None or not self.fastest:
+            return bool(self.fastest)
+        if options not in self._reached:
+            try:
+                self._reached[options] = self.layer_named(self.fastest, options) is not None
+            except OptionError:
+                self._reached[options] = False
+        return self._reached[options]
 
     def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none.
@@ -308,7 +332,7 @@ def load_model(
         if (first.language_tags, first.suppressed) != (other.language_tags, other.suppressed):
             raise ModelError(f"{folders[0]} and {folder} have different languages; they cannot be one ensemble.")
     if not others:
-        loaded = replace(first, options=options, fastest=tuned.get("output_layer", ""))
+        loaded = replace(first, options=options, tuned=tuned)
         if machine.device == "cpu" and not machine.reference:
             loaded.gains.update(loaded.artifacts.gains())
         return loaded

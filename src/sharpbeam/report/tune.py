@@ -138,7 +138,8 @@ def tune(
     written = best is not now and not dry_run
     if written:
         evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}
-        save_tuned(folder, best.compute_type, best.output_layer, evidence)
+        digests = loaded.artifacts.digests(best.output_layer)
+        save_tuned(folder, best.compute_type, best.output_layer, digests, evidence)
     return Tuning(folder, tuple(choices.values()), now, best, beam, len(lines), written, skipped)
 
 

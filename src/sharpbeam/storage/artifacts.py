@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 from sharpbeam import _core
 from sharpbeam.errors import ModelError, OptionError, OutputError, failing
 from sharpbeam.output_layers.artifact import OUTPUT, SOURCE, TARGET, Artifact, Stored
-from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact
+from sharpbeam.output_layers.registry import ARTIFACTS, find_artifact, find_output_layer
 from sharpbeam.storage.atomic import replacing_files
 from sharpbeam.storage.records import read_record
 from sharpbeam.storage.tensors import Int8Matrix, save_tensors
@@ -110,6 +110,13 @@ class FolderArtifacts:
     def facts(self, name: str) -> dict[str, Any]:
         """The record of the artifact: how it was fitted, and how good it is; raises ModelError."""
         return read_facts(self.folder, find_artifact(name))
+
+    def digests(self, layer: str) -> dict[str, str]:
+        """The digests of the records of the sound artifacts that an output layer reads, by name."""
+        entry = find_output_layer(layer)
+        return {
+            name: file_digest(self.folder / f"{name}.json") for name in entry.needs + entry.can_use if self.has(name)
+        }
 
     def gains(self) -> dict[str, float]:
         """Times that the preview was measured to be faster than a scan, by kind of search."""

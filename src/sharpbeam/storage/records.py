@@ -86,13 +86,16 @@ def read_precision(folder: Path) -> Precision | None:
     return precision if weights == read_facts(folder).digest else None
 
 
-def save_tuned(folder: Path, compute_type: str, output_layer: str, evidence: Mapping[str, Any]) -> None:
-    """Write the choice, and its measured evidence, into the model folder; raises OutputError."""
-    _save(folder / TUNED, {"compute_type": compute_type, "output_layer": output_layer, "measured": dict(evidence)})
+def save_tuned(
+    folder: Path, compute_type: str, output_layer: str, artifacts: Mapping[str, str], evidence: Mapping[str, Any]
+) -> None:
+    """Write the choice, the digests of what it reads, and its evidence, into the model folder; raises OutputError."""
+    choice = {"compute_type": compute_type, "output_layer": output_layer, "artifacts": artifacts}
+    _save(folder / TUNED, {**choice, "measured": evidence})
 
 
-def read_tuned(folder: Path) -> dict[str, str]:
-    """`compute_type` and `output_layer` of the folder's tuned.json; empty if there is none. Raises ModelError."""
+def read_tuned(folder: Path) -> dict[str, Any]:
+    """`compute_type`, `output_layer` and `artifacts` of tuned.json; empty if there is none. Raises ModelError."""
     path = folder / TUNED
     if not path.is_file():
         return {}
@@ -100,7 +103,7 @@ def read_tuned(folder: Path) -> dict[str, str]:
     choices = {name: facts.get(name) for name in ("compute_type", "output_layer")}
     if not all(isinstance(choice, str) for choice in choices.values()):
         raise ModelError(f"{path}: compute_type and output_layer must be names. {TUNED_AGAIN}")
-    return {name: str(choice) for name, choice in choices.items()}
+    return choices | {"artifacts": facts.get("artifacts", {})}
 
 
 def _save(path: Path, facts: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sharpbeam import ModelError, Translator
+from sharpbeam.fit.preview import fit_preview
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.storage.records import TUNED, save_tuned
 
@@ -46,7 +47,7 @@ def test_scan_and_exact_say_the_same_in_float32(tiny_model, sentences):
 
 def test_what_was_tuned_is_taken_and_what_is_broken_refused(tiny_model: Path, tmp_path: Path):
     folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
-    save_tuned(folder, "int16", "exact", {})
+    save_tuned(folder, "int16", "exact", {}, {})
     assert chosen(Translator(folder)) == ("int16", "exact")
     assert chosen(Translator(folder, exact=True)) == ("float32", "exact")
     for text in (
@@ -58,3 +59,18 @@ def test_what_was_tuned_is_taken_and_what_is_broken_refused(tiny_model: Path, tm
         (folder / TUNED).write_text(text)
         with pytest.raises(ModelError, match=TUNED):
             Translator(folder)
+
+
+def test_a_tuned_layer_is_taken_as_far_as_it_was_measured_and_is_there(tiny_model, sentences, tmp_path, caplog):
+    folder, text = Path(shutil.copytree(tiny_model, tmp_path / "model")), tmp_path / "text"
+    text.write_text("\n".join(sentences))
+    fit_preview(folder, text, vectors=200)
+    save_tuned(folder, "int8", "preview", Translator(folder).loaded.artifacts.digests("preview"), {})
+    loaded = Translator(folder).loaded
+    for fidelity, expected in ((None, "preview"), (0.9, "preview"), (0.99999, "scan")):
+        assert loaded.layer_name(DecodeOptions.of(fidelity=fidelity)) == expected
+    fit_preview(folder, text, vectors=300)
+    assert chosen(Translator(folder)) == ("int8", "scan") and "tuned.json: not used" in caplog.text
+    for path in folder.glob("preview.*"):
+        path.unlink()
+    assert chosen(Translator(folder)) == ("int8", "scan")
