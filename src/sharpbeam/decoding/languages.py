@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from sharpbeam.errors import OptionError, nearest
@@ -79,6 +79,11 @@ class LanguageTags:
         if self.source_tag == "source-behind":  # vocabulary: stored
             return Direction(languages, self.begin, (*self.end, *tag), prefix)
         return Direction(languages, (*self.begin, *tag), self.end, prefix)
+
+    def among(self, options: LanguageOptions, directions: Collection[str]) -> bool:
+        """Whether the direction of a request is one of these, as "de-en", or "-en" for all sources; yes if empty."""
+        source, target = options.source_language or self.source, options.target_language or self.target
+        return not directions or f"{source}-{target}" in directions or f"-{target}" in directions
 
     def check_named(self, direction: Direction, pieces: Callable[[int], str]) -> None:
         """Raise OptionError where the tag of the target is missing; tags >>fra<< and <2fr> a text may have itself."""

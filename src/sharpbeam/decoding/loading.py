@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from sharpbeam.decoding.automatic import automatic_layer, tuned_layer
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
@@ -29,7 +29,6 @@ from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
-from sharpbeam.output_layers.preview import FIDELITY
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
 from sharpbeam.search.beam import check_width
 from sharpbeam.search.interface import Search
@@ -37,14 +36,12 @@ from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
-from sharpbeam.storage.records import TUNED, TUNED_AGAIN, read_precision, read_tuned
+from sharpbeam.storage.records import read_precision, read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.types import Footprint
 
 ModelName = str | Path | Sequence[str | Path]
 """A model folder, the name of a bundled model, or the members of an ensemble: a list, or a str with "+" between them"""
-# Times that a step must be faster than a scan's. Translations gain less: x1.07 where a beam's steps are x1.2.
-WORTH_IT = {"greedy": 1.1, "scores": 1.1, "beam": 1.15}
 USES: dict[Task, str] = {
     "translation": "Use it with Translator, or `sharpbeam translate`.",
     "language": "Use it with Generator and Scorer, or `sharpbeam generate` and `sharpbeam score`.",
@@ -76,9 +73,10 @@ class LoadedModel:
     teams: Teams = field(init=False)
     idle: dict[DecodeOptions, tuple[OutputLayer, Run]] = field(init=False, default_factory=dict)
     """Decoding runs of closed sessions, and their output layers, for the next session with these options."""
+    reached: dict[OutputLayerOptions, bool] = field(init=False, default_factory=dict)
+    """Whether the tuned layer has a fidelity, of those asked for so far."""
     _directions: dict[LanguageOptions, Direction] = field(init=False, default_factory=dict)  # those asked for so far
     _layers: dict[OutputLayerOptions, OutputLayer] = field(init=False, default_factory=dict)  # those built so far
-    _reached: dict[OutputLayerOptions, bool] = field(init=False, default_factory=dict)  # whether the tuned layer does
     _lock: Any = field(init=False, default_factory=RLock)  # one layer may be built of another
 
     def __post_init__(self) -> None:
@@ -173,31 +171,12 @@ class LoadedModel:
             return options.output.output_layer
         if self.machine.reference or self.machine.device != "cpu":
             return "exact"
-        kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
-        gains = self.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
-        return self.fastest if self._reaches(options.output) else "preview" if gains else "scan"
+        return automatic_layer(self, options)
 
     @cached_property
     def fastest(self) -> str:
         """The output layer that auto means, where `sharpbeam tune` found one and it still is what was measured."""
-        name = str(self.tuned.get("output_layer", ""))
-        if not name or (name in output_layers() and self.artifacts.digests(name) == self.tuned["artifacts"]):
-            return name
-        logging.getLogger("sharpbeam").warning(
-            "%s: not used, the %s that was measured is gone or another. %s", self.folder / TUNED, name, TUNED_AGAIN
-        )
-        return ""
-
-    def _reaches(self, options: OutputLayerOptions) -> bool:
-        """Whether there is a tuned layer, with the fidelity that is asked for."""
-        if options.fidelity is None or not self.fastest:
-            return bool(self.fastest)
-        if options not in self._reached:
-            try:
-                self._reached[options] = self.layer_named(self.fastest, options) is not None
-            except OptionError:
-                self._reached[options] = False
-        return self._reached[options]
+        return tuned_layer(self)
 
     def output_layer(self, options: DecodeOptions, *, log_prob: bool = True) -> OutputLayer:
         """The output layer that the options ask for; raises ModelError if the model has none.

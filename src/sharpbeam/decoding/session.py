@@ -301,7 +301,9 @@ class Session(Generic[T]):
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""
         if options is not self.options:
-            options = lane_options(self.options, options)
+            layer, options = self.loaded.layer_name(options), lane_options(self.options, options)
+            if layer != self.loaded.layer_name(options):  # auto depends on the languages
+                options = replace(options, output=replace(options.output, output_layer=layer))
         with self._opening:  # reading an output layer may take seconds, during which other lanes run
             lane = self._lane_of.get(options)
             if lane is None:

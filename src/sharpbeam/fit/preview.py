@@ -123,8 +123,9 @@ def fit_preview(
     with computing(ModelError, f"fit the preview of {folder}"):
         preview = find_preview(weight, bias, samples)
     gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts))
-    kept = gains if len(samples) >= FEWEST else {}
-    loaded.artifacts.save("preview", preview, {"gains": kept, "vectors": len(samples), "sample": not text})
+    facts = {"vectors": len(samples), "sample": not text, "gains": gains if len(samples) >= FEWEST else {}}
+    facts["directions"] = [direction.languages.scope("direction") for direction, _ in texts]
+    loaded.artifacts.save("preview", preview, facts)
     return PreviewFit(folder, preview, len(samples), not text, gains)
 
 

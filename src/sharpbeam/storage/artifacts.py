@@ -124,6 +124,12 @@ class FolderArtifacts:
         found = gains.items() if isinstance(gains, dict) else ()
         return {str(name): float(gain) for name, gain in found if isinstance(gain, int | float)}
 
+    @cached_property
+    def directions(self) -> list[str]:
+        """The directions that the preview was fitted to, as "de-en"; an old one does not say."""
+        found = self.facts("preview").get("directions")
+        return found if isinstance(found, list) else []
+
     def save(self, name: str, value: Any, facts: Mapping[str, Any]) -> None:
         """Write the artifact; `facts` are its training text and quality. Raises OutputError."""
         kind, tensors, record = find_artifact(name), f"{name}.safetensors", f"{name}.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -74,3 +75,19 @@ def test_a_tuned_layer_is_taken_as_far_as_it_was_measured_and_is_there(tiny_mode
     for path in folder.glob("preview.*"):
         path.unlink()
     assert chosen(Translator(folder)) == ("int8", "scan")
+
+
+def test_a_preview_is_taken_for_the_directions_that_it_was_fitted_to(make_transformer, sentences, tmp_path):
+    folder, text = make_transformer(languages={"aa": 9, "bb": 10}, source_tag="target"), tmp_path / "text"
+    text.write_text("\n".join(sentences))
+    fit_preview(folder, f"bb={text}", vectors=200)
+    path = folder / "preview.json"
+    facts = json.loads(path.read_text()) | {"gains": {"greedy": 9.0}}
+    for known, others in ((facts, "scan"), (facts | {"directions": None}, "preview")):  # an old one does not say
+        path.write_text(json.dumps(known))
+        translator = Translator(folder)
+        with translator.session(beam_size=1, target_language="bb", max_length=5) as session:
+            for target in ("bb", "aa"):
+                session.submit(sentences[0], target_language=target)
+            layers = {translator.loaded.layer_name(lane.options) for lane in session._lanes}
+        assert layers == {"preview", others}

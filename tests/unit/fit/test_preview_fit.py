@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sharpbeam.decoding.loading import WORTH_IT, LoadedModel, find_model, load_model
+from sharpbeam.decoding.automatic import WORTH_IT
+from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import OptionError
 from sharpbeam.fit.collect import distinct_lines

@@ -1,0 +1,48 @@
+"""The output layer that "auto" means on a CPU: one that was tuned, else a preview that gains, else the scan."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from sharpbeam.errors import OptionError
+from sharpbeam.options.decode import DecodeOptions, OutputLayerOptions
+from sharpbeam.output_layers.preview import FIDELITY
+from sharpbeam.output_layers.registry import output_layers
+from sharpbeam.storage.records import TUNED, TUNED_AGAIN
+
+if TYPE_CHECKING:
+    from sharpbeam.decoding.loading import LoadedModel
+
+# Times that a step must be faster than a scan's. Translations gain less: x1.07 where a beam's steps are x1.2.
+WORTH_IT = {"greedy": 1.1, "scores": 1.1, "beam": 1.15}
+
+
+def automatic_layer(loaded: LoadedModel, options: DecodeOptions) -> str:
+    """The name of the fastest layer for the options that is known."""
+    if loaded.fastest and _reaches(loaded, options.output):
+        return loaded.fastest
+    kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
+    gains = loaded.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
+    fitted = gains and loaded.language_tags.among(options.languages, loaded.artifacts.directions)
+    return "preview" if fitted else "scan"
+
+
+def _reaches(loaded: LoadedModel, options: OutputLayerOptions) -> bool:
+    """Whether the tuned layer has the fidelity that is asked for; a layer that lacks it is read once."""
+    if options.fidelity is not None and options not in loaded.reached:
+        try:
+            loaded.reached[options] = bool(loaded.layer_named(loaded.fastest, options))
+        except OptionError:
+            loaded.reached[options] = False
+    return loaded.reached.get(options, True)
+
+
+def tuned_layer(loaded: LoadedModel) -> str:
+    """The output layer that `sharpbeam tune` found; empty if none, or where it is no more what was measured."""
+    name = str(loaded.tuned.get("output_layer", ""))
+    if not name or (name in output_layers() and loaded.artifacts.digests(name) == loaded.tuned["artifacts"]):
+        return name
+    message = f"{loaded.folder / TUNED}: not used, the {name} that was measured is gone or another. {TUNED_AGAIN}"
+    logging.getLogger("sharpbeam").warning("%s", message)
+    return ""
