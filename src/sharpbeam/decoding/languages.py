@@ -91,6 +91,13 @@ class LanguageTags:
         if not named and not any(map(tag_code, map(pieces, self.tokens.values()))):
             raise OptionError(f"target_language is missing; the model needs one of {self._all}.")
 
+    def of_text(self, options: LanguageOptions, line: str = "") -> Direction:
+        """As `direction`, of a text with this first line; raises OptionError also where neither has a tag it needs."""
+        direction = self.direction(options)
+        if not line.startswith(tuple(tag for code in self.tokens for tag in (f">>{code}<<", f"<2{code}>"))):
+            self.check_named(direction, lambda _: "")
+        return direction
+
     def named(self, name: str) -> Direction:
         """Direction by name: "de-en", or "en" for a model that needs no source language.
 

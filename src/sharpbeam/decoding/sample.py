@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
-from sharpbeam.options.decode import LanguageOptions, SearchOptions
+from sharpbeam.options.decode import DecodeOptions, LanguageOptions, SearchOptions
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.queue import RequestQueue
@@ -17,21 +18,25 @@ from sharpbeam.search.beam import BeamSearch
 from sharpbeam.text.sample import FEW, languages_of, sample
 
 
-def sample_of(loaded: LoadedModel, named: LanguageOptions = LanguageOptions()) -> list[str]:  # noqa: B008 (frozen)
+def sample_of(loaded: LoadedModel, named: LanguageOptions | None = None) -> list[str]:
     """Sample sentences in the source language that is `named`, or that the model names, or its vocabulary is made for.
 
-    A vocabulary that is also the target's is made for both: the source is what the model copies the least of.
+    A vocabulary that is also the target's is made for both: the source is what the model copies the least of. Raises
+    OptionError where the model needs a language that is not named.
     """
-    if language := named.source_language or loaded.language_tags.source:
+    options = replace(loaded.options, languages=named or loaded.options.languages)
+    if language := loaded.language_tags.of_text(options.languages).languages.source:
         return sample(language)
     languages = languages_of(loaded.source)
     shared = loaded.source.serialized == loaded.target.serialized and loaded.task == "translation"
-    return sample(min(languages, key=partial(_copied, loaded)) if shared and len(languages) > 1 else languages[0])
+    if shared and len(languages) > 1:
+        return sample(min(languages, key=partial(_copied, loaded, options)))
+    return sample(languages[0])
 
 
-def _copied(loaded: LoadedModel, language: str) -> float:
+def _copied(loaded: LoadedModel, options: DecodeOptions, language: str) -> float:
     """The share of the tokens of a language's greedy translations that are in their sources."""
-    model, options, total, copied = loaded.model, loaded.options, 0, 0
+    model, total, copied = loaded.model, 0, 0
     requests = requests_of(loaded, sample(language)[:FEW], None, options)
     greedy = SearchOptions(beam_size=1, max_length=options.search.max_length)  # the model may have few positions
     search = BeamSearch(greedy, model.bos_id, model.eos_id, loaded.vocab_size)

@@ -52,16 +52,16 @@ def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedTex
         if equals and language_tags.tokens and not Path(entry).is_file():
             direction, path = language_tags.named(name), Path(rest)
         else:
-            path = Path(entry)
-            try:
-                direction = language_tags.direction(LanguageOptions())
-            except OptionError as error:
-                raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from None
+            direction, path = None, Path(entry)
         form = "the name of a file, or SOURCE-TARGET=FILE for a multilingual model"
         require(path != Path() and not is_standard_input(path), "text", entry, form)
         check_readable([path])
-        if not any(line.strip() for line in read_lines(path)):
+        if not (first := next((line for line in read_lines(path) if line.strip()), "")):
             raise InputError(f"{path} has no sentence; give a file with one sentence a line.")
+        try:
+            direction = direction or language_tags.of_text(LanguageOptions(), first)
+        except OptionError as error:
+            raise OptionError(f"text is {entry!r}; give it with its direction, as de-en={entry}. {error}") from None
         files.setdefault(direction, []).append(path)
     return [DirectedText(direction, tuple(own)) for direction, own in files.items()]
 
@@ -69,7 +69,7 @@ def directed_texts(text: Texts, language_tags: LanguageTags) -> list[DirectedTex
 def texts_or_sample(loaded: LoadedModel, text: Texts) -> list[tuple[Direction, Iterable[str]]]:
     """The lines of the texts by direction, read anew each time; without any, sample sentences in the model's own."""
     if not text:
-        return [(loaded.language_tags.direction(LanguageOptions()), sample_of(loaded))]
+        return [(loaded.language_tags.direction(loaded.options.languages), sample_of(loaded))]
     lines = TextInput if loaded.task == "language" else _Interleaved  # what a language model reads is connected
     return [(one.direction, lines(one.files)) for one in directed_texts(text, loaded.language_tags)]
 
@@ -91,4 +91,5 @@ def sentences_or_sample(loaded: LoadedModel, lines: Iterable[str] | None, count:
     lines = list(islice((line for line in lines or sample_of(loaded) if line.strip()), count))
     if not lines:
         raise InputError("the text has no sentence; give a file with one source sentence a line.")
+    loaded.language_tags.of_text(loaded.options.languages, lines[0])  # raises for a missing tag
     return lines

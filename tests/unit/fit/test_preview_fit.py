@@ -14,7 +14,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.fit.collect import distinct_lines
 from sharpbeam.fit.layer import fit_layer
 from sharpbeam.fit.preview import FEWEST, fit_preview, worth_fitting
-from sharpbeam.fit.texts import texts_or_sample
+from sharpbeam.fit.texts import sentences_or_sample, texts_or_sample
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
 from sharpbeam.storage import artifacts
 from sharpbeam.text.sample import crossed, languages_of, sample
@@ -132,3 +132,18 @@ def test_the_source_is_found_where_the_vocabulary_has_two_files(model, tmp_path)
 def test_a_model_with_few_positions_has_a_sample(make_transformer):
     loaded = load_model(make_transformer(positions="learned", max_positions=32))
     assert len(languages_of(loaded.source)) > 1 and len(sample_of(loaded)) == 70
+
+
+def test_a_model_that_wants_a_tag_is_not_fitted_without_one(make_transformer, tmp_path):
+    folder, plain, tagged = make_transformer(languages={"aa": 9}, source_tag="target"), tmp_path / "a", tmp_path / "b"
+    plain.write_text("Ba di ko.")
+    tagged.write_text("\n>>aa<< Ba di ko.")
+    loaded = load_model(folder)
+    for text in ((), plain):
+        with pytest.raises(OptionError, match="target_language is missing"):
+            texts_or_sample(loaded, text)
+    for lines in (None, ["Ba di ko."]):
+        with pytest.raises(OptionError, match="target_language is missing"):
+            sentences_or_sample(loaded, lines, 1)
+    for text in (tagged, f"aa={plain}"):
+        assert len(texts_or_sample(loaded, text)) == 1
