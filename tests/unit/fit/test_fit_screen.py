@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,13 @@ def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_p
     fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS, clusters=4)
     assert fitted.screens[""].setting.clusters == 4
     assert fitted.vectors == tmp_path / "work" and list(fitted.vectors.glob("part-*.npy"))
+
+
+def test_vectors_are_of_one_config(make_transformer: Callable[..., Path], text: Path, tmp_path: Path) -> None:
+    fit = partial(fit_screen, text=text, work=tmp_path / "work", options=OPTIONS, keep_best=True)
+    fit(make_transformer())
+    with pytest.raises(InputError, match="holds hidden vectors of another model"):
+        fit(make_transformer(suppressed_ids=(5,)))
 
 
 def test_what_is_wrong_is_said_before_the_model_is_loaded(model: Path, text: Path, tmp_path: Path) -> None:

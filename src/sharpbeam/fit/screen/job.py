@@ -23,7 +23,6 @@ from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.fit import ScreenOptions
 from sharpbeam.options.keywords import ScreenKeywords, Unpack
 from sharpbeam.options.schema import changed, require
-from sharpbeam.output_layers.artifact import OUTPUT
 from sharpbeam.output_layers.screen import Screens
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import WEIGHTS, read_config
@@ -176,9 +175,9 @@ def _collect(group: Sequence[tuple[DirectedText, Collector]], vectors: int, repo
     """The stored hidden vectors of texts that share a screen: an equal number of each."""
     sources, share = list[Source](), -(-vectors // len(group))
     for text, collector in group:
-        identity: dict[str, object] = {OUTPUT: collector.parts.artifacts.output}
-        identity |= {"weights_sha256": file_digest(collector.parts.folder / WEIGHTS)}
-        identity |= {"compute_type": collector.parts.machine.compute_type}
+        names, parts = ("config.json", WEIGHTS, "source.*", "target.*", "vocab.*"), collector.parts
+        identity: dict[str, object] = {p.name: file_digest(p) for name in names for p in parts.folder.glob(name)}
+        identity |= {"compute_type": parts.machine.compute_type}
         identity |= {"text_sha256": [file["sha256"] for file in text.facts()]}
         identity |= {"direction": text.name} if text.name else {}
         lines = TextInput(text.files)
