@@ -206,7 +206,7 @@ def _check_good(fit: ScreenFit, vectors: Path) -> None:
             f"sentences: the best one, {fitted.setting.method} with {fitted.setting.clusters} clusters, has a lower "
             f"bound of {measure.bound:.5f} with {measure.fallback:.1%} of the rows falling back. No screen was "
             f"written to {fit.folder}; give more --text and --vectors, ask for a lower --fidelity, or take that one "
-            f"with --keep-best. The hidden vectors are in {vectors}."
+            f"with --keep-best. The hidden vectors are in {vectors}; remove it before you give other text."
         )
 
 
