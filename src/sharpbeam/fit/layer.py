@@ -6,9 +6,10 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from sharpbeam.errors import OptionError, nearest
+from sharpbeam.options.schema import fields_of
 from sharpbeam.output_layers.registry import fits
 
 
@@ -35,7 +36,10 @@ def fit_layer(layer: str, model: str | Path, **options: Any) -> LayerFit:
     if layer not in modules:
         raise OptionError(f"layer is {layer!r}; it must be {' or '.join(modules)}.{nearest(layer, modules)}")
     fit: Callable[..., LayerFit] = getattr(import_module(f"sharpbeam.fit.{modules[layer]}"), f"fit_{layer}")
-    allowed = [name for name in signature(fit).parameters if name != "model"]
+    parameters = signature(fit, eval_str=True).parameters
+    allowed = [name for name, one in parameters.items() if name != "model" and one.kind != one.VAR_KEYWORD]
+    if "options" in parameters:  # whose fields it takes by name
+        allowed += fields_of(get_args(parameters["options"].annotation)[0])
     for name in options.keys() - set(allowed):
         raise OptionError(f"{name} is no option of fit {layer}; it has {', '.join(allowed)}.{nearest(name, allowed)}")
     return fit(model, **options)

@@ -12,6 +12,7 @@ import pytest
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, Collector, OutputMatrix, Steps
+from sharpbeam.fit.layer import fit_layer
 from sharpbeam.fit.progress import FitProgress, Reporter
 from sharpbeam.fit.screen.job import fit_screen
 from sharpbeam.fit.screen.search import SHARES, ScreenSearch, deal, find_screen
@@ -52,6 +53,13 @@ def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_p
     fitted = fit_screen(str(model), [str(text)], work=tmp_path / "work", options=OPTIONS, clusters=4)
     assert fitted.screens[""].setting.clusters == 4
     assert fitted.vectors == tmp_path / "work" and list(fitted.vectors.glob("part-*.npy"))
+
+
+def test_an_option_of_a_screen_is_one_of_the_fit(model: Path, text: Path) -> None:
+    assert fit_layer("screen", model, text=text, options=OPTIONS, clusters=4, keep_best=True).summary()
+    for name in ("keywords", "cluster"):
+        with pytest.raises(OptionError, match=f"{name} is no option of fit screen; it has text, .*, clusters, "):
+            fit_layer("screen", model, text=text, **{name: 1})
 
 
 def test_vectors_are_of_one_config(make_transformer: Callable[..., Path], text: Path, tmp_path: Path) -> None:
