@@ -58,7 +58,9 @@ def test_where_no_source_language_is_said_each_target_has_a_screen(
     assert call("fit", "screen", model, "--text", f"bb={text}", *FLAGS).status == 0
     assert read_facts(model, find_artifact("screen"))["per"] == "target"
     assert call("translate", model, text, "--output-layer", "screen", "--target-language", "bb").status == 0
-    call("fit", "screen", model, "--text", text, *FLAGS).refused(2, "give it with its direction", "target_language is missing")
+    call("fit", "screen", model, "--text", text, *FLAGS).refused(
+        2, "give it with its direction", "target_language is missing"
+    )
     each = ("--per", "direction", *FLAGS)
     wrong = call("fit", "screen", model, "--text", f"bb={text}", *each)
     wrong.refused(2, "is 'bb'", "SOURCE-TARGET=FILE", "--per target")

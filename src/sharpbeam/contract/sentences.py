@@ -11,7 +11,7 @@ from typing import Any
 from sharpbeam.contract.names import named_steps
 from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
-from sharpbeam.contract.words import word_attention
+from sharpbeam.contract.words import WordAttention, word_attention
 from sharpbeam.decoding.results import Answer, Translation, answer_flags
 from sharpbeam.text.case import Case, case_of, language_of, outside, titled, upper
 from sharpbeam.text.flags import lost_numbers
@@ -132,10 +132,25 @@ def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequen
         return replace(answer, text=text)
     attention = word_attention(case.text, answer.text, replace(translation, hypotheses=(answer,)))
     capitals = {index for index, word in enumerate(attention.source) if word in case.words}
-    text, weights = answer.text, attention.weights
-    for number, (start, end) in reversed(list(enumerate(attention.target))):
-        word = int(weights[number].argmax()) if weights.size else -1
-        if word in capitals and (end - start > LITTLE or weights[:, word].argmax() == number):  # not "A" of "a PBS"
+    text = answer.text
+    for (start, end), large in reversed(list(zip(attention.target, _large(attention, capitals), strict=True))):
+        if large:
             text = text[:start] + upper(text[start:end], language) + text[end:]
     whole = all(text.count(one) >= answer.text.count(one) for one in fixed)
     return replace(answer, text=text) if whole else answer
+
+
+def _large(attention: WordAttention, capitals: Collection[int]) -> list[bool]:
+    """Which words of a translation are in capitals: those that attend most to source words that are.
+
+    A little word is only where it is the likeliest of its source word, or between two that are: not in "a PBS".
+    """
+    likeliest = attention.weights.argmax(1).tolist() if attention.weights.size else [-1] * len(attention.target)
+    little = [end - start <= LITTLE for start, end in attention.target]
+    large = [word in capitals for word in likeliest]
+    sure = [
+        large[number] and (not little[number] or bool(attention.weights[:, word].argmax() == number))
+        for number, word in enumerate(likeliest)
+    ]
+    around = zip([False, *sure], [*sure[1:], False], strict=False)
+    return [one or (own and before and after) for one, own, (before, after) in zip(sure, large, around, strict=True)]
