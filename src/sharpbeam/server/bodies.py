@@ -56,7 +56,11 @@ async def read_fields(request: Request, most: int, seconds: float) -> dict[str, 
 
 async def _read_body(request: Request, most: int, seconds: float) -> dict[str, Any]:
     if (request.headers.get("content-type") or "").partition(";")[0].strip().lower() in FORMS:
-        return _as_lists(await read_form(request, most, seconds))
+        form = _as_lists(await read_form(request, most, seconds))
+        every = (one for value in form.values() for one in (value if isinstance(value, list) else [value]))
+        if any(isinstance(one, str) and "\ufffd" in one for one in every):  # what the parser makes of other bytes
+            raise bad_request("Invalid form: the text is not UTF-8")
+        return form
     body = await _bounded(request, most, seconds, lambda receive: Request(request.scope, receive).body())
     if not body.strip():
         return {}
