@@ -111,6 +111,15 @@ def test_the_headers_of_a_table_of_excel_stay_as_the_table_names_them() -> None:
     assert translated("xlsx", cells, **{"xl/tables/table1.xml": table}) == cells.replace("a c", "c a")
 
 
+@pytest.mark.parametrize("name", ["xl/comments1.xml", "xl/comments/comment1.xml"])
+def test_comments_of_excel_are_translated(name: str) -> None:
+    note = (
+        f'<s:comment xmlns:s="{_OOXML.format("spreadsheetml")}"><s:text><s:r><s:t>c d</s:t></s:r></s:text></s:comment>'
+    )
+    document = read_document(package("xlsx", "<x:si><x:t>a b</x:t></x:si>", **{name: note}), "xlsx")
+    assert {segment.text for segment in document.segments} == {"a b", "c d"}
+
+
 @pytest.mark.parametrize("format", sorted(_ROOTS))
 def test_entities_paths_and_depth_are_refused(format: str) -> None:
     name, head, tail = _ROOTS[format]

@@ -176,7 +176,7 @@ PPTX = Package(
 XLSX = Package(
     "an XLSX file",
     "xl/workbook.xml",
-    {r"xl/(sharedStrings|comments\d*|(worksheets|drawings|charts)/[^/]+)\.xml": OFFICE},
+    {r"xl/(sharedStrings|(comments/)?comments?\d*|(worksheets|drawings|charts)/[^/]+)\.xml": OFFICE},
 )
 ODF = Package("an OpenDocument file", "content.xml", {r"(content|styles)\.xml": OPEN_DOCUMENT})
 EPUB = Package(
