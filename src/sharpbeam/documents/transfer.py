@@ -27,6 +27,7 @@ from sharpbeam.text.spans import whole
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
 _EACH = 16  # words: the cost of a sentence to a tag
 LOOKED_AT = 8  # places of the text of a fixed tag
+_HAS_WORD = re.compile(r"\w")
 _NEAR = 200  # characters around its place in which fixed text is looked for
 Bools = NDArray[np.bool_]
 
@@ -155,6 +156,7 @@ class _Places:
         target = [word for sentence in aligned.sentences for word in sentence.target]
         self._starts = np.array([start for start, _ in target], np.int64)
         self._ends = np.array([end for _, end in target], np.int64)
+        self._signs = np.array([not aligned.text[start].isalnum() for start, _ in target], np.bool_)
         # of each sentence, and of the end: its first word on both sides
         sizes = [(len(sentence.source), len(sentence.target)) for sentence in aligned.sentences]
         self._firsts = np.cumsum([(0, 0), *sizes], axis=0).tolist()
@@ -237,6 +239,10 @@ class _Places:
             if total > best:
                 best, run = total, (begin, word)
         low = group.words[0]
+        if run[0] == run[1] and self._signs[low + run[0]] and _HAS_WORD.search(self._segment.text, tag.start, tag.end):
+            others = np.where(self._signs[slice(*group.words)], -np.inf, values)  # no word became a sign alone
+            if np.isfinite(others[free]).any():
+                run = (int(free[others[free].argmax()]),) * 2
         return int(self._starts[low + run[0]]), int(self._ends[low + run[1]])
 
     def _same(self, tag: Tag, values: Weights, group: _Group) -> tuple[int, int] | None:

@@ -52,6 +52,13 @@ def test_inline_markup_follows_its_words(page: str, expected: str) -> None:
     assert translated(page) == expected
 
 
+def test_a_tag_of_a_word_is_not_around_a_sign() -> None:
+    def decode(source: str) -> Translation:
+        return answer(source, "Olá , mundo", [0, 1, 0])
+
+    assert translated("<p>Hello <b>world</b></p>", decode) in ("<p>Olá , <b>mundo</b></p>", "<p><b>Olá</b> , mundo</p>")
+
+
 def test_code_that_is_a_word_too_stays_in_its_place() -> None:
     page = "<p>what a <code>a</code> says of a value</p>"
     assert translated(page, same) == page
