@@ -71,7 +71,9 @@ def test_file_gzip_stdin_and_output_say_the_same(run: Run, call: Run, tiny_model
     assert len(expected.lines) == 60
     packed = text.with_suffix(".gz")
     packed.write_bytes(gzip.compress(text.read_bytes()))
-    assert call("translate", tiny_model, packed).out == expected.out
+    assert (
+        call("translate", tiny_model, packed).out == expected.out == call("translate", tiny_model, text, "-o", "-").out
+    )
     assert run("translate", tiny_model, stdin=text.read_bytes()).out == expected.out
     result = call("translate", tiny_model, text, "--output", text.with_name("out"))
     assert (result.status, result.out, result.err) == (0, b"", "")

@@ -57,7 +57,7 @@ def translate(
     """
     from sharpbeam.cli.documents import document_of, run_document
 
-    inputs = files or []
+    inputs, output = files or [], None if output == Path("-") else output  # standard output
     document = document_of(inputs, format_, True if text.get("field") else lines)
     if document is not None:
         _refuse(text, "lines, and this is a document")

@@ -125,7 +125,6 @@ def _columns(names: Sequence[str], fields: Sequence[str]) -> set[int]:
         if field not in names:
             raise OptionError(f"fields has {field!r}; the columns are {', '.join(names)}.{nearest(field, names)}")
     if not fields:
-        raise OptionError(
-            f"fields is empty; name the columns to translate, of {', '.join(names)} (a command has --fields A,B)."
-        )
+        every = ", ".join(names) or "(none)"
+        raise OptionError(f"fields is empty; name the columns to translate, of {every} (a command has --fields A,B).")
     return {index for index, name in enumerate(names) if name in fields}
