@@ -18,7 +18,7 @@ _CODES = (
 SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 
 _UNQUOTED = str.maketrans(dict.fromkeys('"“”„«»', " "))
-# What a name or a number follows in any language, whatever the rules of the text's own are.
+# Words before a name or a number in any language, whatever the rules of the text's own are.
 _TITLE = re.compile(r"(?<!\w)(?:Ste?|Mt|Ft|Mrs?|Ms|Dra?|Sra?|Srta|Profa?|Gen|Col|Capt|Lt|Sgt|Rev|Gov|séc|núm|pág)\.\Z")
 _NOON = re.compile(r"\b[ap]\.\s?m\.\Z", re.I)
 _DAY = re.compile(r"\s*(?:[A-Z]{2,4}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b)")  # or the name of a time zone

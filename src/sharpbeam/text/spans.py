@@ -122,7 +122,7 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
         if len(pattern) > MOST_PATTERN or _NESTED.search(pattern):
             how = f"at most {MOST_PATTERN} letters, and no repeat or choice inside of a repeat, as (a+)+ has"
             raise OptionError(f"keep is {pattern[:MOST_PATTERN]!r}; it must have {how}.")
-        if len(patterns) > 1 and _GROUP.search(pattern):  # groups have other numbers, and names, beside those of others
+        if len(patterns) > 1 and _GROUP.search(pattern):  # next to others its number is another
             raise OptionError(f"keep is {pattern!r}, which refers to a group; give it without other patterns.")
     flagged = (_FLAGS.sub(r"(?\1:\2)", pattern) for pattern in patterns)  # flags of one pattern are not those of all
     return re.compile("|".join(f"(?:{pattern})" for pattern in flagged)) if patterns else None

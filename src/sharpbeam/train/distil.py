@@ -168,7 +168,7 @@ class Distillation:
 
 
 def _key(sentence: str) -> str:
-    """What sentences have in common that differ in case, signs and spaces only: letters with marks, digits."""
+    """The letters with marks and the digits of a sentence, equal where only case, signs and spaces differ."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return "".join(sign for sign in folded if unicodedata.category(sign)[0] in "LMN")
 
