@@ -20,7 +20,9 @@ from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
 _CUTS = ("; ", "\uff1b", "\u3002", ", ", "\uff0c", "\u3001")  # a sentence is cut after the last of the first kind
-_LINE = re.compile(r"(?:[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029 ]| {1,2}(?! ))+")  # or a cell, of tabs or columns
+_LINE = re.compile(r"[^\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029]+")  # or a cell
+_CELL = re.compile(r"(?:[^ ]| {1,2}(?! ))+")  # of columns that are three spaces apart or more
+_NO_CELLS = re.compile(r"[.!?:;,\u2026\u3002]\s*\Z|\S {3,}[a-z\u00df-\u00f6\u00f8-\u00ff]")  # but a sentence
 # A bullet or a number before a sentence, or a letter in brackets.
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
@@ -38,14 +40,16 @@ def is_plain(text: str, spelling: Spelling) -> bool:
     """Whether a line is empty, or one sentence in which there is nothing to protect, as most lines are."""
     if len(text) > MOST_LETTERS or not text.strip():
         return not text.strip()
-    usual = _PLAIN.fullmatch(text) is not None and "   " not in text and _LOWER.search(text) is not None
+    usual = _PLAIN.fullmatch(text) is not None and _LOWER.search(text) is not None
+    usual = usual and len(_cells(text, 0, len(text))) == 1
     return usual and not any(mark.search(text) for mark in _MARKED) and (text.isascii() or not spelling.lacks(text))
 
 
 def line_steps(text: str, contract: Contract) -> Steps[Translation]:
     """The translation of a line; a text of several lines has as many."""
-    if contract.tags and (tag := _TAG.match(text)) and (code := tag_code(tag[1])) in contract.tags:
-        own = replace(contract, tags=(), changes={**contract.changes, "target_language": code})
+    tag = _TAG.match(text) if contract.tags and "\n" not in text.strip() else None
+    if tag and (code := tag_code(tag[1])) in contract.tags:
+        own = replace(contract, tags=(), target=code, changes={**contract.changes, "target_language": code})
         return replace((yield from line_steps(text[tag.end() :], own)), source=text)
     spans = spans_of(text, contract.pattern, contract)
     ranges = list(sentence_ranges(text, spans, contract.language))
@@ -85,15 +89,22 @@ def sentence_ranges(text: str, spans: list[Span], language: str, most: int = MOS
     hidden = covered(text, spans)
     ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
     blank = blanked(text, spans)
-    for line in _LINE.finditer(hidden):
-        at = line.start()
-        if bullet := _BULLET.match(hidden, at, line.end()):
-            at = bullet.end()
-        for first, last in split_sentences(hidden[at : line.end()], language):
+    cells = (cell for line in _LINE.finditer(hidden) for cell in _cells(hidden, *line.span()))
+    for begin, stop in cells:
+        bullet = _BULLET.match(hidden, begin, stop)
+        at = bullet.end() if bullet else begin
+        for first, last in split_sentences(hidden[at:stop], language):
             for start, end in cut_sentence(hidden, at + first, at + last, most):
                 part = _peeled(hidden, start, end, ends)
                 if any(map(str.isalpha, blank[slice(*part)])):
                     yield part
+
+
+def _cells(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The cells of a line in columns; of any other the line."""
+    if "   " not in text[start:end].strip() or _NO_CELLS.search(text, start, end):
+        return [(start, end)]
+    return [cell.span() for cell in _CELL.finditer(text, start, end)]
 
 
 def _peeled(text: str, start: int, end: int, ends: list[tuple[int, int]]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from sharpbeam.text.glossary import Glossary
 from sharpbeam.text.spans import Span, blanked, find_spans, kept, with_foreign
 from sharpbeam.text.spelling import Spelling
 
+_BRACKETED = re.compile(r"[(\uff08][^()\uff08\uff09]*\d")
 LITTLE = 3  # letters of a word that is written in capitals only for the word that it is the likeliest of
 AGAIN: dict[str, Any] = {"beam_size": 5, "num_hypotheses": 5, "patience": 1.0}
 
@@ -109,16 +110,17 @@ def _number_steps(
     lost = lost_numbers(hidden, answer.text)
     if not lost:
         return answer
-    brackets = text.count("(")  # "300 km (190 miles)" is not "300 km 190"
+    brackets = len(_BRACKETED.findall(text))  # "300 km (190 miles)" is not "300 km 190"
     if not spans:
         (again,) = yield [Job(text, {**AGAIN, **changes})]
         sound = (each for each in again.hypotheses if not lost_numbers(hidden, each.text))
-        if better := next((each for each in sound if each.text.count("(") >= brackets), None):
+        if better := next((each for each in sound if len(_BRACKETED.findall(each.text)) >= brackets), None):
             return replace(again, hypotheses=(better, *answer.hypotheses[1:]))
     numbers = [Span(start, end, text[start:end]) for start, end in lost]
     every = sorted([*spans, *numbers], key=lambda span: span.start)
     other = yield from span_steps(text, every, contract.attends, changes)
-    return other if kept(text, other.text, spans) and other.text.count("(") >= brackets else answer
+    whole = len(_BRACKETED.findall(other.text)) >= brackets
+    return other if whole and kept(text, other.text, spans) else answer
 
 
 def _in_case(translation: Translation, answer: Answer, case: Case, fixed: Sequence[str], language: str) -> Answer:

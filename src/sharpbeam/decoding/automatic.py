@@ -41,7 +41,7 @@ def _reaches(loaded: LoadedModel, options: OutputLayerOptions) -> bool:
 def tuned_layer(loaded: LoadedModel) -> str:
     """The output layer that `sharpbeam tune` found; empty if none, or where it is no more what was measured."""
     name = str(loaded.tuned.get("output_layer", ""))
-    if not name or (name in output_layers() and loaded.artifacts.digests(name) == loaded.tuned["artifacts"]):
+    if not name or (name in output_layers() and loaded.tuned["artifacts"] in (None, loaded.artifacts.digests(name))):
         return name
     message = f"{loaded.folder / TUNED}: not used, the {name} that was measured is gone or another. {TUNED_AGAIN}"
     logging.getLogger("sharpbeam").warning("%s", message)

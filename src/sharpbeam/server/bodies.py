@@ -59,7 +59,7 @@ async def _read_body(request: Request, most: int, seconds: float) -> dict[str, A
         form = _as_lists(await read_form(request, most, seconds))
         every = (one for value in form.values() for one in (value if isinstance(value, list) else [value]))
         if any(isinstance(one, str) and "\ufffd" in one for one in every):  # what the parser makes of other bytes
-            raise bad_request("Invalid form: the text is not UTF-8")
+            raise bad_request("Invalid form: the text is not UTF-8, or has U+FFFD")
         return form
     body = await _bounded(request, most, seconds, lambda receive: Request(request.scope, receive).body())
     if not body.strip():

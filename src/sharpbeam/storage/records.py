@@ -103,7 +103,7 @@ def read_tuned(folder: Path) -> dict[str, Any]:
     choices = {name: facts.get(name) for name in ("compute_type", "output_layer")}
     if not all(isinstance(choice, str) for choice in choices.values()):
         raise ModelError(f"{path}: compute_type and output_layer must be names. {TUNED_AGAIN}")
-    return choices | {"artifacts": facts.get("artifacts", {})}
+    return choices | {"artifacts": facts.get("artifacts")}  # an old file has none
 
 
 def _save(path: Path, facts: Mapping[str, Any]) -> None:

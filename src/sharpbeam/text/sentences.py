@@ -19,9 +19,10 @@ SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 
 _UNQUOTED = str.maketrans(dict.fromkeys('"“”„«»', " "))
 # Words before a name or a number in any language, whatever the rules of the text's own are.
-_TITLE = re.compile(r"(?<!\w)(?:Ste?|Mt|Ft|Mrs?|Ms|Dra?|Sra?|Srta|Profa?|Gen|Col|Capt|Lt|Sgt|Rev|Gov|séc|núm|pág)\.\Z")
+_TITLE = re.compile(r"(?<!\w)(?:Ste?|Mt|Mrs?|Ms|Dra?|Sra?|Srta|Profa?|Gen|Col|Capt|Lt|Sgt|Rev|Gov|séc|núm|pág)\.\Z")
 _NOON = re.compile(r"\b[ap]\.\s?m\.\Z", re.I)
-_DAY = re.compile(r"\s*(?:[A-Z]{2,4}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b)")  # or the name of a time zone
+_ZONE = re.compile(r"(?:[ECMP][SD]?T|GMT|UTC|BST|CES?T|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b")
+_BEGINS = re.compile(r"(?:The|This|That|There|He|She|It|They|We|You|I|But|And|In|On|At)\b")
 WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
 
@@ -41,7 +42,8 @@ def short_code(language: str) -> str:
 
 def _goes_on(sentence: str, following: str) -> bool:
     """Whether the full stop that ends a text is that of an abbreviation: "St. Martin", "7 p.m. ET"."""
-    return bool(_TITLE.search(sentence) or (_NOON.search(sentence) and _DAY.match(following)))
+    title = _TITLE.search(sentence) is not None and not _BEGINS.match(following)
+    return following != "" and (title or (_NOON.search(sentence) is not None and _ZONE.match(following) is not None))
 
 
 def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
@@ -65,7 +67,7 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
                 end -= 1  # the next one begins with a quote
             inside = text[begin:end].strip()
             quoted = inside and text[end : end + 1].islower() and ord(inside[-1]) in _UNQUOTED  # "Why?" she asked.
-            if inside and not quoted and not (inside[-1] == "." and _goes_on(inside, text[end : end + 16])):
+            if inside and not quoted and not (inside[-1] == "." and _goes_on(inside, text[end:].lstrip()[:12])):
                 start = end - len(text[begin:end].lstrip())
                 found.append((start, start + len(inside)))
                 begin = end

@@ -66,7 +66,7 @@ _HARD = (  # bounded, so that no text takes long; a tick next to a space is a st
     r"(?<!\w)(?=\w{0,60}?\d\w{0,60}?\d)(?=\w{0,60}?[A-Z])[A-Z0-9]{5,60}(?![\w-])",
     r"(?<![\w-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])|"
     r"(?<!\w)(?=[a-zA-Z]{0,60}\d)(?=\d{0,60}[a-zA-Z])[0-9a-fA-F]{12,128}(?!\w)|"
-    r"(?<!\w)(?=[a-zA-Z]{1,60}\d|\d{1,60}[a-zA-Z])(?=[A-Z0-9]{0,60}[a-z])(?=[a-z0-9]{0,60}[A-Z])[a-zA-Z0-9]{10,64}(?!\w)",
+    r"(?<!\w)(?=(?:[a-zA-Z]{1,60}\d{1,60}){2})(?=[A-Z0-9]{0,60}[a-z])(?=[a-z0-9]{0,60}[A-Z])[a-zA-Z0-9]{10,64}(?!\w)",
     r"(?P<face>(?<![\w:;=])[:;=]['-]?[()\[\]DPpO3](?![\w(]))",
     r"(?<![\w.])(?:(?:[a-z]\w{1,40}\.){2,8}[A-Z]|(?:[A-Z]\w{0,40}\.){1,8}[A-Z][a-z]{1,30}[A-Z]|\.[A-Z][A-Z])\w{0,60}",
     _EMOJI,
@@ -78,16 +78,17 @@ _SOFT = (
 )
 _SPAN = "|".join((f"(?P<soft>{_SOFT[0]})", *_HARD, f"(?P<name>{_SOFT[1]})"))  # compiled where needed, as _PART: 10 ms
 _HINT = re.compile(
-    r"[a-f]\d[0-9a-f]{4}|\d[a-f]{1,6}\d|[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w*\d|\d\w*-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|[:;=]['-]?[()DPpO3]|\.[A-Z]|"
+    r"[a-f]\d[0-9a-f]{4}|\d[a-f]{1,6}\d|[@#$%&{}<>\[\]\\/_`=|~^*+]|\w[.]\w|:\w|-\w{0,60}\d|\d\w{0,60}-|--|[a-z][A-Z]|\d[A-Z]|[A-Z]\d|v\d|\s-\w|\(\)|[:;=]['-]?[()DPpO3]|\.[A-Z]|"
     rf"[\u20e3\u2190-\u2bff\U0001f000-\U0001faff]|\b(?:{_COMMAND})\s"
 )
 IN_WORDS = re.compile(rf"\(\)|\b(?:{_VERBOSE})\s(?:{_ACTION})\b")  # spans that no digit, sign or capital shows
 MOST_LETTERS = 4000  # of a message
 MOST_PATTERN = 1000  # letters of a user's pattern
-_GROUP, _FLAGS = re.compile(r"\\[1-9]|\(\?P[<=]|\(\?\("), re.compile(r"\A\(\?([aimsux]+)\)(.*)\Z", re.S)
+_GROUP, _FLAGS = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]|\(\?P=|\(\?\("), re.compile(r"\A\(\?([aimsux]+)\)(.*)\Z", re.S)
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
 NO_WORD = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
 ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters
+_LATIN = "[a-zA-Z0-9\u00c0-\u024f]"
 _AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]"  # a sign at a number, as of a currency
 # A number with the signs at it, a letter of a script without spaces, a word, or a sign.
 _PART = rf"{_AT}?\d+(?:(?:[.,]|{_AT})\d+)*[^\W{ALONE}]*{_AT}?|[{ALONE}]|[^\W{ALONE}]+|[^\w\s]"
@@ -125,7 +126,10 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
         if len(patterns) > 1 and _GROUP.search(pattern):  # next to others its number is another
             raise OptionError(f"keep is {pattern!r}, which refers to a group; give it without other patterns.")
     flagged = (_FLAGS.sub(r"(?\1:\2)", pattern) for pattern in patterns)  # flags of one pattern are not those of all
-    return re.compile("|".join(f"(?:{pattern})" for pattern in flagged)) if patterns else None
+    try:
+        return re.compile("|".join(f"(?:{pattern})" for pattern in flagged)) if patterns else None
+    except re.error as error:
+        raise OptionError(f"keep is {list(patterns)!r}, whose patterns do not go together: {error}.") from error
 
 
 def find_spans(text: str, own: re.Pattern[str] | Sequence[tuple[int, int]] | None = None) -> list[Span]:
@@ -261,6 +265,6 @@ def kept(source: str, answer: str, spans: Sequence[Span]) -> bool:
 
 
 def whole(written: str) -> str:
-    """A pattern of a span's text that is no part of a word: the option -l is not in "see-lo"."""
-    before = rf"(?<![^\W{ALONE}])" if re.match(rf"[^\W{ALONE}]", written) else ""
-    return before + re.escape(written) + (rf"(?![^\W{ALONE}])" if re.search(rf"[^\W{ALONE}]\Z", written) else "")
+    """A pattern of a span's text that is no part of a Latin word: the option -l is not in "see-lo"."""
+    before = f"(?<!{_LATIN})" if re.match(_LATIN, written) else ""
+    return before + re.escape(written) + (f"(?!{_LATIN})" if re.search(rf"{_LATIN}\Z", written) else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from functools import cached_property
@@ -10,6 +11,8 @@ from math import log
 from sharpbeam.text.vocabulary import Vocabulary
 
 FEW = 100  # pieces that are about as frequent: signs, endings and the like come first
+MOST_PIECES = 2  # of a word in small letters that is no name
+WORD = re.compile(r"\w+|[^\w\s]")
 PROBE = "X1 471"  # what a vocabulary of pieces can write, and a list of words cannot
 OTHERS = ("<super>", "<sub>", "<circle>", "<font>")  # letters and digits that are normalized to what is something else
 
@@ -36,7 +39,8 @@ class Spelling:
     def lacks(self, text: str) -> bool:
         """Whether a letter or sign of a text has no piece; a list of words lacks many a word, which says nothing.
 
-        A capital letter without one, as that of "Às", is none: models learn to do without it where they have the small.
+        The capital letter of a word whose small letters are few pieces, as that of "Às", is none: models learn to do
+        without it. That of a name, as "Çelik", is.
         """
         if self._known is None:
             return False
@@ -45,5 +49,13 @@ class Spelling:
             sign > "\x7f" and unicodedata.decomposition(sign).startswith(OTHERS) for sign in text if sign not in "ªº"
         )
         lacking = not text.isascii() and any(other)
-        lacking = lacking or all(unknown in vocabulary.encode(each) for each in (text, text.lower()))
+        lacking = lacking or (unknown in vocabulary.encode(text) and any(map(self._lost, WORD.findall(text))))
         return lacking and unknown not in vocabulary.encode(PROBE)
+
+    def _lost(self, word: str) -> bool:
+        """Whether a word has a letter without a piece, and is not one of few pieces in small letters."""
+        vocabulary, unknown = self._known or (None, -1)
+        if vocabulary is None or unknown not in vocabulary.encode(word):
+            return False
+        small = vocabulary.encode(word.lower())
+        return unknown in small or len(small) > MOST_PIECES

@@ -289,7 +289,7 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
 
 
 def begin_vocabularies(start: Path | None, output: Path) -> None:
-    """Leave in `output` the vocabulary files of the model folder `start`, and none of an earlier try."""
+    """Leave in `output` the vocabulary files of the model folder `start`; others are renamed to NAME.old."""
     require(not (output / "config.json").exists(), "--output", str(output), "a folder of training runs, not of a model")
     if start is not None:
         read_config(start)  # raises ModelError if this is no model folder
@@ -297,8 +297,8 @@ def begin_vocabularies(start: Path | None, output: Path) -> None:
     for name in VOCABULARIES:
         if start is not None and (start / name).exists():
             write_bytes(output / name, (start / name).read_bytes())
-        else:
-            (output / name).unlink(missing_ok=True)
+        elif (output / name).exists():
+            (output / name).replace(output / f"{name}.old")
 
 
 def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:

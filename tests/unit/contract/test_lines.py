@@ -183,6 +183,8 @@ def test_an_option_in_a_word_is_no_copy_of_it() -> None:
 def test_columns_are_translated_apart_and_keep_their_spaces() -> None:
     text = "Date            Unit price   Place of  it"
     assert line(text) == "Datex            Unitx pricex   Placex ofx  itx"
+    odd = "The quick     brown fox jumps    over the dog."
+    assert [job.text for job in next(line_steps(odd, Contract()))] == [odd]
     jobs = next(line_steps(text, Contract()))
     assert [job.text for job in jobs] == ["Date", "Unit price", "Place of  it"]
     assert not is_plain(text, Spelling())
@@ -389,7 +391,7 @@ def test_words_that_the_vocabulary_lacks_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "lacks"), [("Łódź", True), ("50 m²", True), ("Das Äpfelchen", False), ("Élan", False)]
+    ("text", "lacks"), [("Łódź", True), ("50 m²", True), ("Das Äpfelchen", False), ("À", False), ("Élanovsky", True)]
 )
 def test_what_a_vocabulary_lacks(text: str, lacks: bool) -> None:
     assert Spelling(lambda: Translator("de-en").loaded.source).lacks(text) == lacks
@@ -427,7 +429,9 @@ def test_a_line_may_name_the_language_of_all_its_sentences() -> None:
         ("Hello there, my friend.", "fra"),
         ("How are you?", "fra"),
     ]
-    assert [job.text for job in next(line_steps(">>deu<< Hello.", Contract(tags=["fra"])))] == [">>deu<< Hello."]
+    for text in (">>deu<< Hello.", ">>fra<< One.\n>>deu<< Two."):
+        jobs = next(line_steps(text, Contract(tags=["fra"])))
+        assert " ".join(job.text for job in jobs) == text.replace("\n", " ")
 
 
 def test_a_little_word_is_in_capitals_only_for_a_word_of_its_own() -> None:

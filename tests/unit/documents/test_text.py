@@ -29,7 +29,9 @@ def test_sentences_are_split_and_nothing_but_space_is_between() -> None:
     assert split_sentences("  ") == []
     for text in ("A St. Martin veio.", "Era no s\u00e9c. XX.", "It begins at 7 p.m. ET.", "Call before 5 p.m. Friday."):
         assert len(split_sentences(text, "pt")) == len(split_sentences(text, "en")) == 1
-    assert len(split_sentences("It ends at 7 p.m. The crowd leaves.", "en")) == 2
+    for text in ("It ends at 7 p.m. The crowd leaves.", "He lives on Elm St. The house is big.", "Go. To 22 Elm St."):
+        assert len(split_sentences(text, "en")) == 2
+    assert split_sentences("He lives on Elm St.", "en") == [(0, 19)]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def texts(text: str) -> list[str]:
         ("Then git commit -m or ls -la.", "git commit -m|ls -la"),
         ("Version v1.2 and 1.2.3-rc1, part ABC-1234-X.", "v1.2|1.2.3-rc1|ABC-1234-X"),
         ("Its id is 548e8a0a-8c96-4c44-e049-548e8a0a8c96.", "548e8a0a-8c96-4c44-e049-548e8a0a8c96"),
-        ("Or d41d8cd98f00b204, or wJalr4XUtnFE.", "d41d8cd98f00b204|wJalr4XUtnFE"),
+        ("Or d41d8cd98f00b204, or wJal4r5XUtnFE, not government12The.", "d41d8cd98f00b204|wJal4r5XUtnFE"),
         ("On 2020-01-02 at 2020-01-02T10:00:00Z.", "2020-01-02|2020-01-02T10:00:00Z"),
         ("{name}, %d, %(n)d, %s: $VAR ${v}", "{name}|%d|%(n)d|%s|$VAR|${v}"),
         ("<0/> [1] :icon: &nbsp; {{x}}", "<0/>|[1]|:icon:|&nbsp;|{{x}}"),

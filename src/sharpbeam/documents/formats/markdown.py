@@ -27,7 +27,7 @@ MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.S)
 _GITHUB = r"\[(?:[ xX]|\^[\w-]{1,60}|![A-Z]{1,20})\](?![(\[])"  # a task, a footnote, an alert
 _NOTE = re.compile(r"\[\^[\w-]{1,60}\]:[ \t]*|\[![A-Z]{1,20}\][ \t]*$")  # a footnote, an alert
-_URL = r"(?:https?://|www\.)[^\s<>]{1,2000}"  # in which an escape would be a part of the address
+_URL = r"(?:https?://|www\.)[^\s<>\[\]*`\\]{1,2000}"  # in which an escape would be a part of the address
 _SPECIAL = re.compile(rf"{_URL}|{_GITHUB}|[\\`<\[\]]|(?<=\S)[*~]|[*~](?=\S)|(?<!\w)_|_(?!\w)|&(?=[#\w])|\|")
 _BLOCK = re.compile(r"^(?:(>|#{1,6}(?=\s|$)|[*+=-](?=\s|[=-]|$))|(\d+)([.)])(?=\s|$))", re.M)
 _DELIMITED = ("em_open", "em_close", "strong_open", "strong_close", "s_open", "s_close")

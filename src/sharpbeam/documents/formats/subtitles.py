@@ -11,6 +11,7 @@ from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.messages import with_placeholders
 from sharpbeam.documents.segment import Part, Segment, is_translatable, written
 from sharpbeam.errors import InputError
+from sharpbeam.text.sentences import split_sentences
 
 _TIME = r"(?:\d+:)?[0-5]?\d:[0-5]\d[.,]\d{1,3}"
 _TIMES = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?:[ \t].*)?")
@@ -22,14 +23,16 @@ _OVERRIDE = re.compile(rf"{_CODES}|\{{[^{{}}]*\}}|\\h")
 _BREAK = re.compile(r"(\\[nN])")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _PLAIN = str.maketrans({"{": "(", "}": ")", "\\": "/"})
-_ENDED = re.compile(r"[.!?\u2026\]\u266a](?:[\"'\u201d\u2019)]|<[^<>]*>|\{[^{}]*\})*\s*\Z")
 _SPEECH = re.compile(r"\s*[-\u2013\u2014]")  # a line of its own speaker
 
 
 def _parted(line: str, following: str) -> bool:
     """Whether a sentence ends with a line, and the one after it begins another."""
-    letter = next(filter(str.isalpha, re.sub(r"<[^<>]*>|\{[^{}]*\}", "", following)), "")
-    return _ENDED.search(line) is not None and not letter.islower()
+    one, other = (re.sub(r"<[^<>]*>|\{[^{}]*\}", "", each).strip() for each in (line, following))
+    if one.endswith(("...", "\u2026")):  # the sentence may continue
+        return False
+    ends = [end for _, end in split_sentences(f"{one} {other}")]
+    return one.endswith(("]", "\u266a")) or (len(one) in ends and not next(filter(str.isalpha, other), "").islower())
 
 
 class _Cues(Template):
