@@ -67,7 +67,7 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
                 end -= 1  # the next one begins with a quote
             inside = text[begin:end].strip()
             quoted = inside and text[end : end + 1].islower() and ord(inside[-1]) in _UNQUOTED  # "Why?" she asked.
-            if inside and not quoted and not (inside[-1] == "." and _goes_on(inside, text[end:].lstrip()[:12])):
+            if inside and not quoted and not (inside[-1] == "." and _goes_on(inside, text[end : end + 64].lstrip())):
                 start = end - len(text[begin:end].lstrip())
                 found.append((start, start + len(inside)))
                 begin = end
