@@ -24,7 +24,8 @@ from openpyxl.worksheet.table import Table as NamedTable
 
 Say = Callable[[random.Random, int], str]
 _PAGES = re.compile(
-    r"(?:content|styles|ppt/slides/slide\d+|ppt/notesSlides/\w+|xl/sharedStrings|xl/(?:worksheets|drawings)/\w+)\.xml"
+    r"(?:content|styles|ppt/slides/slide\d+|ppt/notesSlides/\w+|xl/sharedStrings|xl/(?:worksheets|drawings|comments)/\w+)"
+    r"\.xml"
 )
 _BLOCKS = re.compile(r"<(a:p|si|is|text)(?=[\s>])[^<>]*(?<!/)>.*?</\1>", re.S)
 
