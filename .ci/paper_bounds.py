@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from result_lines import Line, newest, select
+from paper_rows import MISSES, Row, Verdict, last, merging, news, sharp
+from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
@@ -15,8 +16,8 @@ FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
 
 def cube_3() -> Bound:
     """Approximate cube pruning gains at most what it saves of the rows."""
-    rows = newest("cube_merging", ("sentences",), beam_size=30, set="ntrex-en-pt")[-1]
-    points, time = rows["points"], select("cube-headline", beam_size=30, set="ntrex-en-pt")[-1]
+    rows = merging(30)
+    points, time = rows["points"], last("cube-headline", beam_size=30, set="ntrex-en-pt")
     most = points["NBS+SN"]["model_rows_per_step"] / points["ACP+SN"]["model_rows_per_step"]
     carries = time["contenders"]["ACP+SN"]["most_ratio"] <= most < 3.5
     return (f"at most x{most:.2f}: the rows of a step", [rows]) if carries else None
@@ -24,7 +25,7 @@ def cube_3() -> Bound:
 
 def sharp_1() -> Bound:
     """An instruction multiplies twice as many int16 as float32, and a byte of memory holds twice as many."""
-    steps = select("sharp", set="tatoeba", model="runs/sharp-s1/best")[-1]["steps"]
+    steps = sharp()["steps"]
     carries = steps["SHARP-1 int16"]["most_ratio"] / steps["SHARP-0"]["least_ratio"] <= 2.0
     return ("at most x2: int16 an instruction", []) if carries else None
 
@@ -32,15 +33,14 @@ def sharp_1() -> Bound:
 def stream_3() -> Bound:
     """Fuller steps save at most what a row costs less in them."""
     line, saved = _saved()
-    kinds = [one["contenders"] for one in _news()]
-    measured = [1 - kind["VAR-STREAM"]["median_s"] / kind["VAR-BATCH"]["median_s"] for kind in kinds]
+    measured = [1 - shares["VAR-STREAM"] / shares["VAR-BATCH"] for shares in news()[1]]
     return (f"at most {saved:.0%}: a row's time in full steps", [line]) if max(measured) <= saved < 0.14 else None
 
 
 def stream_4() -> Bound:
     """As of VAR-STREAM."""
     line, saved = _saved()
-    fifty = {name: one["median_s"] for name, one in _news()[1]["contenders"].items()}
+    fifty = news()[1][1]
     fixed, fifo = fifty["FIXED-STREAM"] / fifty["FIXED-OURS"], fifty["VAR-STR-FIFO"] / fifty["VAR-STREAM"]
     least, most = 1 - saved, 1 / (1 - saved)
     carries = fixed >= least > 0.784 and fifo <= most < 1.33
@@ -49,15 +49,9 @@ def stream_4() -> Bound:
 
 def _saved() -> tuple[Line, float]:
     """The share of a row's time that the largest steps save of those with FULL rows: Firefox's en-pt."""
-    line = select("stream_rows", beam_size=5)[-1]
+    line = last("stream_rows", beam_size=5)
     us = line["us_per_row"]
     return line, 1 - us[max(us, key=int)] / us[str(FULL)]
-
-
-def _news() -> list[Line]:
-    """STREAM's tables at k = 5 and 50."""
-    kinds = ((5, 160), (50, 500))
-    return [select("stream_memory", beam_size=k, rows=n, model="enpt", set="ntrex-en-pt")[-1] for k, n in kinds]
 
 
 BOUNDS: dict[str, Callable[[], Bound]] = {
@@ -66,3 +60,10 @@ BOUNDS: dict[str, Callable[[], Bound]] = {
     "STREAM-3": stream_3,
     "STREAM-4": stream_4,
 }
+
+
+def judged(row: Row) -> Verdict:
+    """The verdict of a row; a miss with the bound that explains it."""
+    verdict = row.judge()
+    bound = BOUNDS[row.id]() if verdict.word == MISSES and row.id in BOUNDS else None
+    return Verdict(verdict.figure, f"{MISSES} ({bound[0]})", [*verdict.used, *bound[1]]) if bound else verdict

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from paper_bounds import BOUNDS
 from result_lines import Line, newest, select
 
 HOLDS, MISSES, AGAIN, NEVER = "holds", "misses", "to be measured again", "not measured"
@@ -42,9 +41,7 @@ class Row:
             figure, holds, used = self.read()
         except (LookupError, StopIteration):
             return Verdict("", NEVER)
-        bound = BOUNDS[self.id]() if holds is False and self.id in BOUNDS else None
-        word = AGAIN if holds is None else HOLDS if holds else f"{MISSES} ({bound[0]})" if bound else MISSES
-        return Verdict(figure, word, [*used, *(bound[1] if bound else [])])
+        return Verdict(figure, AGAIN if holds is None else HOLDS if holds else MISSES, used)
 
 
 def last(benchmark: str, **options: object) -> Line:

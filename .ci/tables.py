@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable
 
+from paper_bounds import judged
 from paper_rows import ROWS
 from result_lines import RESULTS, ROOT, Line, commits, select, sound
 
@@ -152,7 +153,7 @@ def papers(paper: str) -> str:
     rows = [["row", "paper", "here", "", "commit"]]
     for row in ROWS:
         if row.id.startswith(f"{paper}-"):
-            verdict = row.judge()
+            verdict = judged(row)
             rows.append([f"{row.id} {row.system}", row.figure, verdict.figure, verdict.word, commits(verdict.used)])
     return markdown(rows)
 
