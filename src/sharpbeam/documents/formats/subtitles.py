@@ -26,15 +26,6 @@ _PLAIN = str.maketrans({"{": "(", "}": ")", "\\": "/"})
 _SPEECH = re.compile(r"\s*[-\u2013\u2014]")  # a line of its own speaker
 
 
-def _parted(line: str, following: str) -> bool:
-    """Whether a sentence ends with a line, and the one after it begins another."""
-    one, other = (re.sub(r"<[^<>]*>|\{[^{}]*\}", "", each).strip() for each in (line, following))
-    if one.endswith(("...", "\u2026")):  # the sentence may continue
-        return False
-    ends = [end for _, end in split_sentences(f"{one} {other}")]
-    return one.endswith(("]", "\u266a")) or (len(one) in ends and not next(filter(str.isalpha, other), "").islower())
-
-
 class _Cues(Template):
     """Texts in lines, of which each keeps its number."""
 
@@ -45,13 +36,23 @@ class _Cues(Template):
         if not is_translatable("".join(lines)):
             self.keep("".join(line + end for line, end in zip(lines, ends, strict=True)))
             return
-        begins = [at for at, line in enumerate(lines) if not at or _SPEECH.match(line) or _parted(lines[at - 1], line)]
+        begins = [
+            at for at, line in enumerate(lines) if not at or _SPEECH.match(line) or self._parted(lines[at - 1], line)
+        ]
         for first, last in zip(begins, [*begins[1:], len(lines)], strict=True):
             dash = _SPEECH.match(lines[first])
             self.keep(dash[0] if dash else "")
             text = " ".join(lines[first:last])
             self._put(text[dash.end() if dash else 0 :], list(ends[first : last - 1]))
             self.keep(ends[last - 1])
+
+    def _parted(self, line: str, following: str) -> bool:
+        """Whether a sentence, a sound or a song ends with a line, and the one after it begins another."""
+        one, other = (self.markup.sub("", each).strip() for each in (line, following))
+        if one.endswith(("...", "\u2026")):  # the sentence may continue
+            return False
+        ended = len(one) in (end for _, end in split_sentences(f"{one} {other}"))
+        return line.rstrip().endswith(("]", "\u266a")) or (ended and not next(filter(str.isalpha, other), "").islower())
 
     def escaped(self, text: str) -> str:
         """A text in which nothing is markup."""
