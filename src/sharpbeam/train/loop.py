@@ -295,10 +295,11 @@ def begin_vocabularies(start: Path | None, output: Path) -> None:
         read_config(start)  # raises ModelError if this is no model folder
         check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
     for name in VOCABULARIES:
-        if start is not None and (start / name).exists():
-            write_bytes(output / name, (start / name).read_bytes())
-        elif (output / name).exists():
+        own = (start / name).read_bytes() if start is not None and (start / name).exists() else None
+        if (output / name).exists() and (output / name).read_bytes() != own:
             (output / name).replace(output / f"{name}.old")
+        if own is not None:
+            write_bytes(output / name, own)
 
 
 def load_start(start: Path, config: Config, model: nn.Module, matching: bool = False) -> None:

@@ -197,6 +197,7 @@ def test_a_try_without_a_checkpoint_leaves_no_vocabulary_to_the_next(recipe, toy
     (toy / "train.tsv").write_text((toy / "train.tsv").read_text().replace("ba", "xy"))
     source = Trainer(recipe, toy, toy / "out").task.source
     assert source.serialized == (toy / "out/source.spm").read_bytes() != before
+    assert (toy / "out/source.spm.old").read_bytes() == before  # it may be the user's own
     assert 0 not in source.encode("xy")
     (toy / "out/config.json").touch()
     with pytest.raises(OptionError, match=r"--output is .*/out'; it must be a folder of training runs, not of a model"):
