@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -24,6 +25,11 @@ def answer(source: str, target: str, order: list[int] | None = None) -> Translat
     tokens = tuple("▁" + word for word in right)
     outcome = replace(EMPTY, text=target, tokens=tokens, token_scores=(-0.1,) * (len(right) + 1), attention=attention)
     return Translation(source, (outcome,), source_tokens=tuple("▁" + word for word in left))
+
+
+def foreign(text: str) -> str:
+    """Other words; those with a digit and signs stay."""
+    return re.sub(r"\b[^\W\d_]+\b", lambda word: word[0] + "x", text)
 
 
 def same(source: str) -> Translation:

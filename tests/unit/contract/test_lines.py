@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from support.decoders import Decoder, answer, run, same
+from support.decoders import Decoder, answer, foreign, run, same
 
 from sharpbeam import Translator
 from sharpbeam.contract.lines import cut_sentence, is_plain, line_steps
@@ -16,15 +16,9 @@ from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.spans import with_spans
 from sharpbeam.decoding.results import Translation
 from sharpbeam.errors import OptionError
-from sharpbeam.text.glossary import Glossary
 from sharpbeam.text.spans import find_spans, kept, whole
 from sharpbeam.text.spelling import Spelling
 from sharpbeam.text.words import WordVocabulary
-
-
-def foreign(text: str) -> str:
-    """Other words; those with a digit and signs stay."""
-    return re.sub(r"\b[^\W\d_]+\b", lambda word: word[0] + "x", text)
 
 
 def translate(source: str) -> Translation:
@@ -398,56 +392,3 @@ def test_what_a_vocabulary_lacks(text: str, lacks: bool) -> None:
     words = WordVocabulary.build(["Das Haus"], 6)
     assert not Spelling(lambda: words).lacks(text)  # which has few words
     assert not Spelling().lacks(text)
-
-
-@pytest.mark.parametrize(
-    ("term", "text"),
-    [
-        ("ACME", "THE ACME COMPANY OPENS A STORE"),
-        ("Board Of Directors", "The Board Of Directors Meets Today"),
-        ("Node.js", "We use Node.js for it."),
-    ],
-)
-def test_terms_of_a_glossary_are_decoded_as_they_are_written(term: str, text: str) -> None:
-    jobs: list[str] = []
-
-    def decode(source: str) -> Translation:
-        jobs.append(source)
-        return translate(source)
-
-    run(line_steps(text, Contract(glossary=Glossary({term: "x"}))), decode)
-    assert term in jobs[0]
-    jobs.clear()
-    run(line_steps(text, Contract()), decode)
-    assert term not in jobs[0], "the text is decoded as it is without a glossary too"
-
-
-def test_a_line_may_name_the_language_of_all_its_sentences() -> None:
-    steps = line_steps(">>fra<< Hello there, my friend. How are you?", Contract(tags=["fra"]))
-    jobs = next(steps)
-    assert [(job.text, job.changes["target_language"]) for job in jobs] == [
-        ("Hello there, my friend.", "fra"),
-        ("How are you?", "fra"),
-    ]
-    for text in (">>deu<< Hello.", ">>fra<< One.\n>>deu<< Two."):
-        jobs = next(line_steps(text, Contract(tags=["fra"])))
-        assert " ".join(job.text for job in jobs) == text.replace("\n", " ")
-
-
-def test_a_little_word_is_in_capitals_only_for_a_word_of_its_own() -> None:
-    def decode(source: str) -> Translation:
-        return answer(source, "por leia favor o livro agora", [1, 1, 0, 2, 3, 4])
-
-    assert line("please READ THE BOOK now", decode) == "por LEIA favor O LIVRO agora"
-    between = [1, 1, 1, 2, 3, 4]  # "a" is between two words of its source word
-    assert line("please READ THE BOOK now", lambda source: answer(source, "ler leia a o livro agora", between)) == (
-        "ler LEIA A O LIVRO agora"
-    )
-
-
-def test_a_number_does_not_come_back_without_its_brackets() -> None:
-    def decode(source: str) -> Translation:
-        return answer(source, foreign(re.sub(r"\(|\S*\d\S*\)?", "", source)))
-
-    translation = run(line_steps("It is far (190 miles) from here.", Contract()), decode)
-    assert translation.flags == ("number",) and "190" not in translation.text
