@@ -14,7 +14,8 @@ SPEC.loader.exec_module(counts)
 
 @pytest.fixture
 def src(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(counts, "SRC", tmp_path)
+    for name in ("SRC", "CORE"):
+        monkeypatch.setattr(counts, name, tmp_path)
     return tmp_path
 
 
@@ -30,7 +31,8 @@ def test_a_class_name_counts_once_however_often_it_is_defined(src: Path) -> None
     for file in ("one.py", "two.py", "three.py"):
         (src / file).write_text("class Work: ...\ndef run():\n    class Part: ...\n")
     assert counts.duplicate_classes() == 2
-    assert counts.source_lines() == 9
+    (src / "core.cpp").write_text("int one;\nint two;\n")
+    assert counts.source_lines() == 9 + 2
 
 
 def test_strict_fails_over_a_limit_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
