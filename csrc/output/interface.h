@@ -60,7 +60,6 @@ struct LayerRequest {
   int32_t index;
   std::span<const int32_t> source;                    // token ids, eos included
   std::string_view source_language, target_language;  // codes; empty where the model has only one
-  std::span<const int32_t> required{};                // tokens that its answers have to contain, in any order
 };
 
 // An output layer in one decoding run. Calls from several threads wait for each other. A row's answer depends on that

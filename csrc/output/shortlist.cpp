@@ -27,9 +27,7 @@ Shortlist::Shortlist(const ShortlistView& view, int64_t vocab)
 
 void Shortlist::find(const LayerRequest& request, std::vector<int32_t>& tokens) const {
   const int64_t sources = static_cast<int64_t>(start_.size()) - 1;
-  check_tokens(request.required.data(), static_cast<int64_t>(request.required.size()), vocab_);
   tokens = always_;
-  tokens.insert(tokens.end(), request.required.begin(), request.required.end());
   for (const int32_t each : request.source) {
     if (each < 0 || each >= sources) {
       throw std::invalid_argument("a source token is " + std::to_string(each) + "; the shortlist knows 0 to " +

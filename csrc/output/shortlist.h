@@ -47,8 +47,8 @@ class Shortlist {
   // ascend, and a `start` that does not rise from 0.
   Shortlist(const ShortlistView& view, int64_t vocab);
 
-  // The set of a request, ascending, into `tokens`: for its source, and what is required of its answers. Throws
-  // std::invalid_argument for a source token that the shortlist does not know, and a required one that there is not.
+  // The set of a request, ascending, into `tokens`. Throws std::invalid_argument for a source token that the shortlist
+  // does not know.
   void find(const LayerRequest& request, std::vector<int32_t>& tokens) const;
 
  private:

@@ -42,12 +42,10 @@ const float* floors(const std::optional<Floats>& floor, int64_t rows) {
 // ---- LayerRun
 
 void admit(LayerRun& self, int32_t request, Ids source, std::string_view source_language,
-           std::string_view target_language, std::optional<Ids> required) {
+           std::string_view target_language) {
   const int32_t* tokens = checked<int32_t>(source, "source", {kAnySize});
-  std::span<const int32_t> more;
-  if (required) more = {checked<int32_t>(*required, "required", {kAnySize}), required->size()};
   const WithoutGil released;
-  self.admit({request, {tokens, source.size()}, source_language, target_language, more});
+  self.admit({request, {tokens, source.size()}, source_language, target_language});
 }
 
 void evict(LayerRun& self, Ids request) {
@@ -191,8 +189,7 @@ void construct_by_language(LayerByLanguage* self, const std::string& per, std::v
 void bind_interface(nb::module_& module) {
   nb::class_<LayerRun>(module, "LayerRun", "An output layer of the core in one decoding run.")
       .def("admit", &admit, "request"_a, "source"_a, "source_language"_a = "", "target_language"_a = "",
-           "required"_a = nb::none(),
-           "Prepare for rows of a request: its index, the ids of its source [S], and tokens of its answers [n].")
+           "Prepare for rows of a request: its index and the ids of its source [S].")
       .def("evict", &evict, "request"_a, "Forget the requests named by index [n].")
       .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a, "floor"_a = nb::none(),
            "log_prob and token [R, k] of the k best tokens of each row; see output_layers.interface.OutputLayerRun.")

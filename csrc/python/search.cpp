@@ -87,11 +87,8 @@ class SearchRun {
  public:
   SearchRun(const std::string& kind, Options options) : SearchRun(kind, read_options(options)) {}
 
-  using Forms = std::vector<std::vector<Phrases::Form>>;
-  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, const Forms& phrases, nb::bytes joins,
-             int64_t max_length) {
-    SearchRequest entering = checked_request(request, prefix, log_prob, name, max_length);
-    entering.phrases = search_->phrases(phrases, {static_cast<const uint8_t*>(joins.data()), joins.size()});
+  void begin(int32_t request, Ids prefix, Floats log_prob, uint64_t name, int64_t max_length) {
+    const SearchRequest entering = checked_request(request, prefix, log_prob, name, max_length);
     const std::unique_lock<std::mutex> lock = locked();
     search_->begin(entering);
   }
@@ -194,7 +191,6 @@ class SearchRun {
             {checked<int32_t>(prefix, "prefix", {kAnySize}), prefix.size()},
             {checked<float>(log_prob, "prefix_log_prob", {size}), prefix.size()},
             name,
-            {},
             max_length};
   }
 
@@ -291,11 +287,9 @@ void bind_search(nb::module_& module) {
           nb::init<const std::string&, Options>(), "kind"_a, "options"_a,
           "kind: beam, sampling or expansion; options: fields of SearchOptions and SamplingOptions by name, eos_id and "
           "vocab_size.")
-      .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0,
-           "phrases"_a = SearchRun::Forms(), "joins"_a = nb::bytes("", 0), "max_length"_a = 0,
+      .def("begin", &SearchRun::begin, "request"_a, "prefix"_a, "prefix_log_prob"_a, "name"_a = 0, "max_length"_a = 0,
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on. "
-           "Beam search: `phrases` are lists of forms, of which its answers must have one; `joins` [V] has a 1 for "
-           "each token that cannot follow one. `max_length`, unless 0: a limit of its own.")
+           "`max_length`, unless 0: a limit of its own. NaN in `prefix_log_prob` stands for what the model says.")
       .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
            "prefix_log_prob"_a, "max_length"_a = 0, "source_language"_a = "", "target_language"_a = "",
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "

@@ -4,13 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "search/banks.h"
-
 namespace sharpbeam {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr int64_t kBelow = -1;
 
 // Of 2K at most K are eos, so K can live on. Greedy search has no use for the second best: eos ends it.
 int64_t most_ranked(const SearchOptions& options) { return options.beam_size == 1 ? 1 : 2 * options.beam_size; }
@@ -38,7 +35,7 @@ void BeamSearch::narrow(const RowView& rows, BeamView& beam) {
   whole_.clear();
   bool some = false;
   for (const RequestRows& request : requests_) {
-    const bool whole = !request.request->prefix.empty() || !request.request->phrases.empty();
+    const bool whole = !request.request->prefix.empty();
     whole_.insert(whole_.end(), static_cast<size_t>(request.last - request.first), static_cast<char>(whole));
     some = some || whole;
   }
@@ -47,19 +44,14 @@ void BeamSearch::narrow(const RowView& rows, BeamView& beam) {
 
 void BeamSearch::advance(const RowView& rows) {
   if (open_.some()) settle_candidates(rows);
-  int64_t nodes = 0;
-  for (const RequestRows& request : requests_) nodes += request.request->phrases.empty() ? keep_ : 3 * width(request);
-  reserve(std::min(nodes, rows.rows * candidates_.k));
+  reserve(std::min(keep_ * static_cast<int64_t>(requests_.size()), rows.rows * candidates_.k));
   for (const RequestRows& request : requests_) {
     const int64_t before = grown_.size();
-    const bool divided = !request.request->phrases.empty();
-    if (!(divided ? advance_in_banks(rows, request) : advance(rows, request))) continue;
+    if (!advance(rows, request)) continue;
     const int64_t length = rows.length[request.first] + 1;
     const bool early = grown_.size() > before;
     grown_.resize(before);
     Pool& pool = request.request->pool;
-    if (pool.best.empty())
-      for (const Lacking& each : request.request->lacking) pool.best.push_back(each.finished);
     if (pool.best.empty()) finish_rows(rows, request);
     if (open_.some()) settle_answers(rows, request);
     if (static_cast<int64_t>(pool.best.size()) > options_.num_hypotheses)
@@ -101,77 +93,6 @@ bool BeamSearch::advance(const RowView& rows, const RequestRows& request) {
     for (int64_t row = before; row < grown_.size(); ++row) best = std::max(best, grown_.score[row]);
   }
   return stop_.done(pool, best, length, request.request->max_length);
-}
-
-// The same for a request with phrases.
-bool BeamSearch::advance_in_banks(const RowView& rows, const RequestRows& request) {
-  InFlight& entry = *request.request;
-  rank(rows, request, rows.rows * candidates_.k);
-  sort_into_banks(rows, request);
-  divide_beam(width(request), in_bank_, places_);
-  const int64_t last = entry.phrases.tokens(), length = rows.length[request.first] + 1;
-  const int64_t counted = options_.length_penalty > 0 ? std::min(length, entry.longest) : length;
-  double best = kNothing, best_whole = std::numeric_limits<double>::lowest();
-  seen_.assign(in_bank_.size(), 0);
-  taken_.assign(in_bank_.size(), 0);
-  for (size_t i = 0; i < ranked_.size(); ++i) {
-    const auto [cell, score] = ranked_[i];
-    const int64_t bank = bank_[i];
-    if (bank != kBelow) {
-      const auto b = static_cast<size_t>(bank);
-      const bool cut = bank == last && length == entry.max_length;  // then no place is needed for others
-      const bool first = seen_[b]++ < (cut ? std::max(places_[b], options_.beam_size) : places_[b]);
-      if (ends(rows, request, cell) && first) {
-        const Finished ended = ending(rows, cell, score, counted);
-        if (bank == last)
-          entry.pool.add(ended, stop_.most());
-        else
-          keep_lacking(entry, {bank, ended});
-      } else if (!ends(rows, request, cell) && taken_[b] < places_[b]) {
-        ++taken_[b];
-        best = std::max(best, score);
-        if (bank == last) best_whole = std::max(best_whole, score);
-        grow(rows, cell, score);
-      }
-    }
-  }
-  const bool done = stop_.done(entry.pool, best, length, entry.max_length);
-  const bool guesses =
-      options_.early_stopping == EarlyStopping::kTrue || options_.early_stopping == EarlyStopping::kFalse;
-  return done || (guesses && stop_.done(entry.pool, best_whole, counted, entry.max_length));
-}
-
-// The bank of each of ranked_, and how many candidates each bank has.
-void BeamSearch::sort_into_banks(const RowView& rows, const RequestRows& request) {
-  InFlight& entry = *request.request;
-  const int64_t last = entry.phrases.tokens();
-  in_bank_.assign(static_cast<size_t>(last + 1), 0);
-  floor_.assign(in_bank_.size(), kNothing);
-  bank_.clear();
-  for (const auto [cell, score] : ranked_) {
-    const int64_t bank = constraints_.met_after(entry.phrases, cell / candidates_.k, candidates_.token[cell]);
-    const auto b = static_cast<size_t>(bank);
-    if (in_bank_[b] == 0) floor_[b] = floor_below(bank == last ? std::max(entry.pool.top, score) : score);
-    const bool whole = bank == 0 && in_bank_[b] == 0 && candidates_.token[cell] == options_.eos;
-    if (whole) entry.longest = std::min<int64_t>(entry.longest, rows.length[request.first] + 1);
-    in_bank_[b] += score >= floor_[b];
-    bank_.push_back(score >= floor_[b] ? bank : kBelow);
-  }
-}
-
-// Rows that a request may have.
-int64_t BeamSearch::width(const RequestRows& request) const {
-  const Phrases& phrases = request.request->phrases;
-  return std::max(options_.beam_size, phrases.empty() ? 0 : std::min(phrases.tokens() + 1, kMostRows));
-}
-
-void BeamSearch::keep_lacking(InFlight& request, const Lacking& ended) const {
-  const auto better = [](const Lacking& a, const Lacking& b) {
-    return a.met != b.met ? a.met > b.met : a.finished.score > b.finished.score;
-  };
-  std::vector<Lacking>& kept = request.lacking;
-  kept.insert(std::upper_bound(kept.begin(), kept.end(), ended, better), ended);
-  if (static_cast<int64_t>(kept.size()) > options_.num_hypotheses) kept.pop_back();
 }
 
 bool BeamSearch::ends(const RowView& rows, const RequestRows& request, int64_t cell) const {

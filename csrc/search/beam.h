@@ -4,9 +4,9 @@
 // A row is a live hypothesis: a node of the tree of tokens, and the sum of its log probabilities. `Search::step`
 // (search/search.cpp) feeds the last token of every row to the model, asks the output layer for the best next tokens of
 // each, and calls `advance` here, which turns them into finished hypotheses and the rows of the next step. In beam.cpp
-// `rank` is rule 1, `advance` for one request rules 2 to 4, `advance_in_banks` the same with phrases. Where log
-// probabilities rest on estimated normalizers, closer or exact ones are computed first for all hypotheses whose order
-// the stated errors leave undecided (close_calls.cpp).
+// `rank` is rule 1, `advance` for one request rules 2 to 4. Where log probabilities rest on estimated normalizers,
+// closer or exact ones are computed first for all hypotheses whose order the stated errors leave undecided
+// (close_calls.cpp).
 //
 // Each step, for each request (K = beam_size):
 // 1. The 2K best continuations of all its rows are its candidates, ranked by the sum of log probabilities. Equal sums
@@ -28,22 +28,6 @@
 // With finishing = "stay" (STREAM appendix A.1) steps 2 and 3 are: finished hypotheses and candidates together are
 // ranked by the sum of log probabilities, finished ones first on ties, and the K best stay on the beam. So the beam
 // gets narrower with each one that finishes, and a finished one is lost when K better ones are found.
-//
-// A request with phrases of C tokens in all (search/phrases.h) has a beam that is divided (Post & Vilar 2018):
-// * Its candidates are the 2K best of each row, or 8, and the next tokens of phrases that the row lacks.
-//   The paper takes the K best of all and the best of each row, which are among these.
-// * A candidate is in bank b if it has b tokens of the phrases. Each bank is a beam of its own with places as
-//   search/banks.h divides them, out of max(K, min(C + 1, kMostRows)): one for each bank if there are no more, even
-//   with K = 1. A candidate that ends is finished if its rank in its bank is among these, or among K in bank C at
-//   max_length; thresholds look at the best of the bank.
-// * Only what ends in bank C is an answer. The others are kept, and if there is no answer in the end, those that have
-//   most, then the best of them, take its place.
-// * With early_stopping "true" and "false" the best live row is the best of bank C: rows that lack a phrase score
-//   too well until they add it, and their continuations with it already compete in the next banks.
-// * With a length penalty above 0, the length in a score is capped at that of an answer without the phrases: the length
-//   at which eos is first the best candidate of bank 0. A mean over more tokens would hide what the phrases cost, and
-//   the best answers would repeat themselves.
-// "leave" is the one `finishing` for such a request.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +41,6 @@ namespace sharpbeam {
 
 class BeamSearch : public Search {
  public:
-  static constexpr int64_t kMostRows = 64;  // for the banks of a request with phrases, if K is less
-
   explicit BeamSearch(const SearchOptions& options);
 
  protected:
@@ -82,9 +64,6 @@ class BeamSearch : public Search {
 
  private:
   bool advance(const RowView& rows, const RequestRows& request);
-  bool advance_in_banks(const RowView& rows, const RequestRows& request);
-  void sort_into_banks(const RowView& rows, const RequestRows& request);
-  int64_t width(const RequestRows& request) const;
 
   // Where scores rest on estimates (close_calls.cpp): closer or exact ones of hypotheses whose order is undecided.
   void settle_candidates(const RowView& rows);
@@ -102,18 +81,12 @@ class BeamSearch : public Search {
   int64_t share(Pool& pool, double floor, int64_t possible);
   bool ends(const RowView& rows, const RequestRows& request, int64_t cell) const;
   Finished ending(const RowView& rows, int64_t cell, double score, int64_t length);
-  void keep_lacking(InFlight& request, const Lacking& ended) const;
   void finish_rows(const RowView& rows, const RequestRows& request);
 
   StopRule stop_;
   bool settles_;
   std::vector<uint8_t> stays_;  // scratch of `share`
-  // Of a request with phrases: the bank of each of ranked_, or kBelow where it is below the threshold; and of each bank
-  // the number of candidates, the threshold, the places, and how many of the places and the rows are taken.
-  std::vector<int64_t> bank_;
-  std::vector<int64_t> in_bank_, places_, seen_, taken_;
-  std::vector<double> floor_;
-  Pool lower_, higher_;  // scratch of `settle_verdict`
+  Pool lower_, higher_;         // scratch of `settle_verdict`
 };
 
 }  // namespace sharpbeam

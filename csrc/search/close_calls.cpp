@@ -27,9 +27,8 @@ void sort_pool(Pool& pool) {
 // Which candidates live on or are finished, of all requests: rows are settled together, since that is cheaper.
 void BeamSearch::settle_candidates(const RowView& rows) {
   for (;;) {
-    for (const RequestRows& request : requests_) {
-      if (request.last - request.first > 1 && request.request->phrases.empty()) mark_close(rows, request);
-    }
+    for (const RequestRows& request : requests_)
+      if (request.last - request.first > 1) mark_close(rows, request);
     if (!open_.marked()) return;
     settle(rows, requests_);
   }

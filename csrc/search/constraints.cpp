@@ -36,20 +36,17 @@ Constraints::Constraints(const SearchOptions& options, int64_t keep)
 }
 
 int64_t Constraints::wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, nullptr, 0, 0, 0.0f});
-  prefixes_ = phrases_ = false;
+  rules_.assign(static_cast<size_t>(rows.rows), {0, 0, 0, 0, kNone, 0.0f, false, 0.0f});
+  prefixes_ = false;
   find_next(rows, requests, tree);
-  find_required(rows, requests, tree);
   for (const RequestRows& request : requests)
     for (int64_t row = request.first; row < request.last; ++row)
       rules_[static_cast<size_t>(row)].last = rows.length[row] + 1 == request.request->max_length;
   if (repetition_) find_repeats(rows, tree);
   wanted_.clear();
   for (const RowRules& row : rules_) {
-    const int64_t of_banks = keep_required() + (options_.min_length > 0 ? 1 : 0);  // eos may be banned, as in least_
-    const int64_t least = row.phrases != nullptr ? std::max(least_, of_banks) : least_;
     const int64_t more = row.worse_end - row.worse_begin + (bias_ && row.next != kNone);
-    wanted_.push_back(std::min(least + more, options_.vocab));
+    wanted_.push_back(std::min(least_ + more, options_.vocab));
   }
   return wanted_.empty() ? least_ : *std::max_element(wanted_.begin(), wanted_.end());
 }
@@ -97,75 +94,45 @@ void Constraints::find_next(const RowView& rows, const std::vector<RequestRows>&
   }
 }
 
-// The progress of each row in the phrases of its request, and the tokens that would bring it further. A prefix comes
-// first.
-void Constraints::find_required(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree) {
-  most_required_ = 0;
-  required_.clear();
-  for (const RequestRows& request : requests) {
-    const Phrases& phrases = request.request->phrases;
-    if (phrases.empty()) continue;
-    phrases_ = true;
-    if (static_cast<int64_t>(progress_.size()) < rows.rows) progress_.resize(static_cast<size_t>(rows.rows));
-    for (int64_t row = request.first; row < request.last; ++row) {
-      RowRules& rules = rules_[static_cast<size_t>(row)];
-      Phrases::Progress& progress = progress_[static_cast<size_t>(row)];
-      history_.clear();  // last token first
-      tree.walk(rows.node[row], [&](int32_t token, float) { history_.push_back(token); });
-      phrases.begin(progress);
-      for (size_t i = history_.size(); i-- > 0;) phrases.add(progress, history_[i]);
-      rules.phrases = &phrases;
-      rules.required_begin = static_cast<int64_t>(required_.size());
-      if (rules.next == kNone) phrases.append_next(progress, required_);
-      rules.required_end = static_cast<int64_t>(required_.size());
-      most_required_ = std::max(most_required_, rules.required_end - rules.required_begin);
-    }
-  }
-  required_log_prob_.resize(required_.size());
-}
-
 bool Constraints::follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length) {
   bool same = true;
   tree.walk(node, [&](int32_t token, float) { same &= token == prefix[static_cast<size_t>(--length)]; });
   return same;
 }
 
+// Whether the log probability of a row's next token is the output layer's.
+bool Constraints::asks(const RowRules& rules) const {
+  return rules.next != kNone && (bias_ || std::isnan(rules.next_log_prob));
+}
+
 int64_t Constraints::complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
                               float* log_prob) {
-  if (!(bias_ && prefixes_) && !phrases_) return 0;
+  if (!prefixes_) return 0;
   missing_hidden_.clear();
-  for (auto* list : {&missing_row_, &missing_token_, &missing_request_, &missing_place_}) list->clear();
+  for (auto* list : {&missing_row_, &missing_token_, &missing_request_}) list->clear();
   const int64_t dim = forward.dim();
-  const auto miss = [&](int64_t row, int32_t next, int64_t place) {
-    missing_hidden_.insert(missing_hidden_.end(), hidden + row * dim, hidden + (row + 1) * dim);
-    missing_row_.push_back(static_cast<int32_t>(row));
-    missing_token_.push_back(next);
-    missing_request_.push_back(rows.request[row]);
-    missing_place_.push_back(static_cast<int32_t>(place));
-  };
   for (int64_t row = 0; row < rows.rows; ++row) {
     const RowRules& rules = rules_[static_cast<size_t>(row)];
+    if (!asks(rules)) continue;
     const int32_t* found = token + row * k;
     const float* known = log_prob + row * k;
     const int32_t* end = found + (std::find(known, known + k, kBanned) - known);  // token 0 fills rows up
-    if (bias_ && rules.next != kNone && std::find(found, end, rules.next) == end) miss(row, rules.next, kNone);
-    for (int64_t i = rules.required_begin; i < rules.required_end; ++i) {
-      const int32_t* place = std::find(found, end, required_[static_cast<size_t>(i)]);
-      if (place == end)
-        miss(row, required_[static_cast<size_t>(i)], i);
-      else
-        required_log_prob_[static_cast<size_t>(i)] = log_prob[place - token];
-    }
+    if (bias_ && std::find(found, end, rules.next) != end) continue;  // where it is forced, it may rest on an estimate
+    missing_hidden_.insert(missing_hidden_.end(), hidden + row * dim, hidden + (row + 1) * dim);
+    missing_row_.push_back(static_cast<int32_t>(row));
+    missing_token_.push_back(rules.next);
+    missing_request_.push_back(rows.request[row]);
   }
   const auto missing = static_cast<int64_t>(missing_row_.size());
   if (missing == 0) return 0;
   missing_log_prob_.resize(missing_row_.size());
   const int64_t settled = forward.exact_log_prob(missing_hidden_.data(), missing_request_.data(), missing,
-                                                 missing_token_.data(), missing_log_prob_.data(), phrases_);
+                                                 missing_token_.data(), missing_log_prob_.data());
   for (size_t i = 0; i < missing_row_.size(); ++i) {
-    if (missing_place_[i] != kNone) {
+    RowRules& rules = rules_[static_cast<size_t>(missing_row_[i])];
+    if (!bias_) {
       check_sound(rows, missing_row_[i], missing_log_prob_[i]);
-      required_log_prob_[static_cast<size_t>(missing_place_[i])] = missing_log_prob_[i];
+      rules.next_log_prob = missing_log_prob_[i] == kBanned ? kLeast : missing_log_prob_[i];
       continue;
     }
     const int64_t last = missing_row_[i] * k + k - 1;
@@ -178,10 +145,9 @@ int64_t Constraints::complete(const RowView& rows, Forward& forward, const float
 Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,
                               const float* total) {
   check(rows, k, log_prob);
-  if (!repetition_ && !prefixes_ && !phrases_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
+  if (!repetition_ && !prefixes_ && !options_.forced_eos && options_.min_length == 0 && k <= keep_)
     return {k, token, log_prob, log_prob};
-  const int64_t wide = phrases_ ? k + most_required_ : k;
-  const auto cells = static_cast<size_t>(rows.rows * wide);
+  const auto cells = static_cast<size_t>(rows.rows * k);
   token_.resize(cells);
   log_prob_.resize(cells);
   value_.resize(cells);
@@ -193,18 +159,16 @@ Candidates Constraints::apply(const RowView& rows, int64_t k, const int32_t* tok
       row_[static_cast<size_t>(i)] = {token[row * k + i], value, value};
     }
     apply_to(row, rows.length[row] < options_.min_length);
-    add_required(rules_[static_cast<size_t>(row)]);
-    row_.resize(static_cast<size_t>(wide), {0, kBanned, kBanned});
     if (forces_eos(row)) leave_only(options_.eos, 0.0f, row_);
-    for (int64_t i = 0; i < wide; ++i) {
+    for (int64_t i = 0; i < k; ++i) {
       const Candidate& candidate = row_[static_cast<size_t>(i)];
-      const auto cell = static_cast<size_t>(row * wide + i);
+      const auto cell = static_cast<size_t>(row * k + i);
       token_[cell] = candidate.token;
       log_prob_[cell] = candidate.log_prob;
       value_[cell] = candidate.value;
     }
   }
-  return {wide, token_.data(), log_prob_.data(), value_.data()};
+  return {k, token_.data(), log_prob_.data(), value_.data()};
 }
 
 bool Constraints::forces_next(int64_t row) const { return !bias_ && rules_[static_cast<size_t>(row)].next != kNone; }
@@ -229,13 +193,9 @@ void Constraints::apply_to(int64_t row, bool early) {
     std::sort(row_.begin(), row_.end(), [](const Candidate& a, const Candidate& b) {
       return a.value != b.value ? a.value > b.value : a.token < b.token;
     });
-  const int64_t keep = rules.phrases ? keep_required() : keep_;
   int64_t allowed = 0;
   for (Candidate& each : row_)
-    if (each.value > kBanned && ++allowed > keep) each.value = kBanned;
-  if (rules.phrases)
-    for (Candidate& each : row_)
-      if (rules.phrases->bans(progress_[static_cast<size_t>(row)], each.token)) each.value = kBanned;
+    if (each.value > kBanned && ++allowed > keep_) each.value = kBanned;
   if (!bias_ && rules.next != kNone) leave_only(rules.next, rules.next_log_prob, row_);
 }
 
@@ -247,18 +207,6 @@ float Constraints::value_of(const RowRules& rules, int32_t token, float log_prob
   if (among(banned_, rules.banned_begin, rules.banned_end)) return kBanned;
   if (options_.repetition_penalty == 1.0 || !among(worse_, rules.worse_begin, rules.worse_end)) return log_prob;
   return rules.total == 0.0f ? penalized(log_prob) : penalized(log_prob + rules.total) - rules.total;
-}
-
-// The next tokens of phrases that are not among the candidates row_ of a row.
-void Constraints::add_required(const RowRules& rules) {
-  const size_t found = row_.size();
-  for (int64_t i = rules.required_begin; i < rules.required_end; ++i) {
-    const int32_t token = required_[static_cast<size_t>(i)];
-    const auto there = [token](const Candidate& each) { return each.token == token && each.value > kBanned; };
-    if (std::any_of(row_.begin(), row_.begin() + static_cast<int64_t>(found), there)) continue;
-    const float log_prob = required_log_prob_[static_cast<size_t>(i)], least = log_prob == kBanned ? kLeast : log_prob;
-    row_.push_back({token, least, value_of(rules, token, least)});
-  }
 }
 
 void Constraints::leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates) {

@@ -12,13 +12,11 @@
 //   target prefix, the probability of each next token is (1 - beta) times the model's, and that of the prefix's next
 //   token beta more. A hypothesis that has left the prefix is searched as if there were none. Scores contain the bias;
 //   the log probabilities of tokens are the model's own.
-// * Of each row the best `keep` candidates are left, or 8 if `keep` is less and its request has phrases. Then those are
-//   taken out that would continue the last word of a phrase.
+// * Of each row the best `keep` candidates are left.
 // * Without that bias a target prefix is forced: while a row is shorter, its one candidate is the next token of the
-//   prefix. It adds what the prefix says, which is nothing in `Translator`, as in CTranslate2; like there its tokens
-//   count for min_length, max_length and the length penalty.
-// * A row that lacks phrases of its request (search/phrases.h) has their next tokens besides, whatever their rank,
-//   unless they are banned. A token that the output layer leaves out, at -inf, counts as kLeast.
+//   prefix. It adds what the prefix says, which is nothing for a target prefix of `Translator`, as in CTranslate2; like
+//   there its tokens count for min_length, max_length and the length penalty. Where the prefix says NaN, it adds the
+//   model's log probability; a token that the output layer leaves out, at -inf, counts as kLeast.
 // * With forced_eos the one candidate for the last token that max_length allows is eos, which adds nothing.
 //
 // Repetition is looked for in what was generated and in the target prefix, as in CTranslate2; not in the source or the
@@ -60,22 +58,16 @@ class Constraints {
   const std::vector<int64_t>& own_wanted() const { return wanted_; }
 
   // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, if the output
-  // layer did not find it: instead of the last one. Asks for what the next tokens of phrases add. Throws
-  // BrokenModel.
+  // layer did not find it: instead of the last one. Only where its log probability is asked for.
   int64_t complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
                    float* log_prob);
   // Whether a row has one candidate, whose log probability is not the output layer's.
   bool forces(int64_t row) const { return forces_next(row) || forces_eos(row); }
 
-  // The candidates under the rules, [R, k] or wider where tokens of phrases are added; valid until the next call, and
-  // while the arrays are. `total` [R] or null: the normalizers, where logits are penalized. Throws BrokenModel.
+  // The candidates under the rules [R, k], valid until the next call, and while the arrays are. `total` [R] or null:
+  // the normalizers, where logits are penalized. Throws BrokenModel.
   Candidates apply(const RowView& rows, int64_t k, const int32_t* token, const float* log_prob,
                    const float* total = nullptr);
-
-  // How many tokens of its request's phrases a row of this step has after one more token.
-  int64_t met_after(const Phrases& phrases, int64_t row, int32_t token) {
-    return phrases.after(progress_[static_cast<size_t>(row)], token, after_);
-  }
 
   static constexpr float kLeast = -20.0f;
 
@@ -91,22 +83,17 @@ class Constraints {
     int64_t banned_begin, banned_end;  // tokens that would complete an n-gram again, ascending: banned_[begin : end]
     int32_t next;                      // the next token of its prefix, or kNone
     float next_log_prob;
-    bool last;                             // whether it has all tokens but one of those that it may have
-    const Phrases* phrases;                // those of its request, if it has any
-    int64_t required_begin, required_end;  // next tokens of phrases that it lacks: required_[begin : end]
-    float total;                           // its normalizer, where logits are penalized; 0 elsewhere
+    bool last;    // whether it has all tokens but one of those that it may have
+    float total;  // its normalizer, where logits are penalized; 0 elsewhere
   };
   static constexpr int32_t kNone = -1;
 
   bool forces_next(int64_t row) const;
   bool forces_eos(int64_t row) const;
-  // How many of a row's candidates are kept where its request has phrases: some may end, or not follow a phrase.
-  int64_t keep_required() const { return std::max(keep_, std::min<int64_t>(8, options_.max_children)); }
   static void check_sound(const RowView& rows, int64_t row, float log_prob);
   void check(const RowView& rows, int64_t k, const float* log_prob) const;
   void find_repeats(const RowView& rows, const TokenTree& tree);
   void find_next(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
-  void find_required(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   bool follows(const TokenTree& tree, int32_t node, const std::vector<int32_t>& prefix, int64_t length);
   void apply_to(int64_t row, bool early);
   float value_of(const RowRules& rules, int32_t token, float log_prob) const;
@@ -114,7 +101,7 @@ class Constraints {
     const auto penalty = static_cast<float>(options_.repetition_penalty);
     return logit > 0.0f ? logit / penalty : logit * penalty;
   }
-  void add_required(const RowRules& rules);
+  bool asks(const RowRules& rules) const;
   static void leave_only(int32_t token, float log_prob, std::vector<Candidate>& candidates);
 
   SearchOptions options_;
@@ -125,20 +112,13 @@ class Constraints {
   std::vector<RowRules> rules_;  // [R], of this step
   std::vector<int64_t> wanted_;  // [R]
   bool prefixes_ = false;        // whether any row of this step has a next token of a prefix
-  bool phrases_ = false;         // whether any request of this step has phrases
-  int64_t most_required_ = 0;    // next tokens of phrases of a row, the most
   std::vector<int32_t> history_, worse_, banned_;
   std::vector<Candidate> row_;
   std::vector<int32_t> token_;  // [R, k], as are these
   std::vector<float> log_prob_, value_;
-  std::vector<Phrases::Progress> progress_;  // [R], of rows whose request has phrases
-  Phrases::Progress after_;
-  std::vector<int32_t> required_;
-  std::vector<float> required_log_prob_;
-  // Tokens that were not found, of prefixes and of phrases: hidden vectors, requests and log probabilities; and where
-  // the last ones belong, a place among required_ or kNone.
+  // Tokens of prefixes that were not found: hidden vectors, requests and log probabilities.
   std::vector<float> missing_hidden_, missing_log_prob_;
-  std::vector<int32_t> missing_row_, missing_token_, missing_request_, missing_place_;
+  std::vector<int32_t> missing_row_, missing_token_, missing_request_;
 };
 
 }  // namespace sharpbeam

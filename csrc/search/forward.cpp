@@ -39,8 +39,8 @@ int64_t Forward::topk_and_totals(const float* hidden, const int32_t* request, in
 }
 
 int64_t Forward::exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                                float* found_log_prob, bool proven) {
-  if (proven ? !estimates() : !rough()) {
+                                float* found_log_prob) {
+  if (!rough()) {
     log_prob(hidden, request, rows, token, nullptr, found_log_prob);
     return 0;
   }

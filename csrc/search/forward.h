@@ -52,15 +52,14 @@ class Forward {
   // Closer estimates of normalizers, and exact ones [rows], where they are estimates.
   virtual void closer_totals(const float*, const int32_t*, int64_t, const Estimates&) {}
   virtual void exact_totals(const float*, const int32_t*, int64_t, float*) {}
-  // topk and log_prob with normalizers that are exact, or close estimates unless they have to be `proven`; return how
-  // many rows took a sum for it.
+  // topk and log_prob with normalizers that are exact, or close estimates; return how many rows took a sum for it.
   int64_t exact_topk(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                      float* log_prob, int32_t* token);
   // topk with exact normalizers, which are put into `total` [rows] where the layer has them, else 0.
   int64_t topk_and_totals(const float* hidden, const int32_t* request, int64_t rows, int64_t k, const BeamView* beam,
                           float* log_prob, int32_t* token, float* total);
   int64_t exact_log_prob(const float* hidden, const int32_t* request, int64_t rows, const int32_t* token,
-                         float* log_prob, bool proven = false);
+                         float* log_prob);
   // Frees every state but the named ones (repeats allowed).
   virtual void retain(const int32_t* state, int64_t count) = 0;
 

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "search/philox.h"
-#include "search/phrases.h"
 #include "search/stopping.h"
 
 namespace sharpbeam {
@@ -16,11 +14,9 @@ namespace sharpbeam {
 struct SearchRequest {
   int32_t index;
   std::span<const int32_t> prefix;           // tokens that every hypothesis begins with, without eos
-  std::span<const float> prefix_log_prob{};  // what each adds to the score of a hypothesis
+  std::span<const float> prefix_log_prob{};  // what each adds to the score of a hypothesis; NaN: what the model says
   uint64_t name = 0;                         // a hash of source and prefix, for the random numbers of its samples
-  Phrases phrases{};                         // beam search only: what every answer has to contain
-  // Tokens of its hypotheses, where that is below the option, but never less than prefix, phrases and eos take; 0: the
-  // option.
+  // Tokens of its hypotheses, where that is below the option, but never less than prefix and eos take; 0: the option.
   int64_t max_length = 0;
 };
 
@@ -28,12 +24,6 @@ struct SearchRequest {
 struct Sample {
   int32_t number;
   Philox random;
-};
-
-// A hypothesis that ended without all phrases of its request.
-struct Lacking {
-  int64_t met;  // tokens of those that it has
-  Finished finished;
 };
 
 // The state of a request in a search.
@@ -46,9 +36,6 @@ struct InFlight {
   size_t most_open = 0;         // as many are looked through for dead ones
   int64_t step = -1;            // the last one that it took
   int64_t max_length = 0;       // of its hypotheses
-  Phrases phrases;
-  std::vector<Lacking> lacking;                           // the best first: those that have most, then by score
-  int64_t longest = std::numeric_limits<int64_t>::max();  // tokens that count for the scores of answers with phrases
 };
 
 // The rows of one request in a step: those from `first` to `last`.

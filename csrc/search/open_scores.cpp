@@ -58,7 +58,6 @@ void OpenScores::release_dead(const RowView& rows, const RequestRows& request) {
   };
   for (int64_t row = request.first; row < request.last; ++row) visit(rows.node[row]);
   for (const Finished& each : own.pool.best) visit(each.node);
-  for (const Lacking& each : own.lacking) visit(each.finished.node);
   const auto dead = std::partition(own.open.begin(), own.open.end(),
                                    [&](int32_t at) { return places_[static_cast<size_t>(at)].alive; });
   free_.insert(free_.end(), dead, own.open.end());

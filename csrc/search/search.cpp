@@ -21,8 +21,7 @@ void Search::begin(const SearchRequest& request) {
   entry.prefix.assign(request.prefix.begin(), request.prefix.end());
   entry.prefix_log_prob.assign(request.prefix_log_prob.begin(), request.prefix_log_prob.end());
   entry.prefix_log_prob.resize(entry.prefix.size());
-  entry.phrases = request.phrases;
-  const int64_t least = static_cast<int64_t>(entry.prefix.size()) + entry.phrases.tokens() + 1;
+  const int64_t least = static_cast<int64_t>(entry.prefix.size()) + 1;
   entry.max_length = options_.max_length;
   if (request.max_length > 0) entry.max_length = std::min(entry.max_length, std::max(request.max_length, least));
   enter(entry, request);
@@ -111,7 +110,8 @@ void Search::predict(Forward& forward, const RowView& rows) {
     beam.open = open_.spread();
     forward.topk(hidden, rows.request, rows.rows, k, &beam, estimates, log_prob_.data(), token_.data());
     open_.keep(rows, requests_, hidden, forward.dim());
-    settle_required(rows, k);
+    for (int64_t row = 0; row < rows.rows; ++row)
+      if (constraints_.forces(row)) open_.close(row);  // what is forced rests on no estimate
   } else if (constraints_.takes_totals()) {
     total_.resize(static_cast<size_t>(rows.rows));
     work_.settled += forward.topk_and_totals(hidden, rows.request, rows.rows, k, &beam, log_prob_.data(), token_.data(),
@@ -122,20 +122,6 @@ void Search::predict(Forward& forward, const RowView& rows) {
   work_.settled += constraints_.complete(rows, forward, hidden, k, token_.data(), log_prob_.data());
   const float* total = constraints_.takes_totals() ? total_.data() : nullptr;
   candidates_ = constraints_.apply(rows, k, token_.data(), log_prob_.data(), total);
-}
-
-// Exact candidates of requests with phrases, whose banks are compared too. What is forced rests on no estimate.
-void Search::settle_required(const RowView& rows, int64_t k) {
-  for (const RequestRows& request : requests_) {
-    for (int64_t row = request.first; row < request.last; ++row) {
-      if (constraints_.forces(row)) open_.close(row);
-      if (!request.request->phrases.empty()) open_.mark_row(row);
-    }
-  }
-  if (!open_.marked()) return;
-  work_.settled += open_.settle(*forward_, OpenScores::By::kExact);
-  for (int64_t row = 0; row < rows.rows; ++row) open_.correct(row, k, log_prob_.data() + row * k);
-  open_.done();
 }
 
 void Search::reserve(int64_t nodes) {

@@ -68,11 +68,6 @@ class Search {
   const TokenTree& tree() const { return tree_; }
   int64_t places() const { return open_.places(); }  // rows that there is memory for to settle later
 
-  // Phrases for a request of this search. Throws as Phrases does.
-  Phrases phrases(const std::vector<std::vector<Phrases::Form>>& forms, std::span<const uint8_t> joins) const {
-    return {forms, joins, options_.eos, options_.vocab};
-  }
-
  protected:
   // `keep` candidates of each row are wanted.
   Search(const SearchOptions& options, int64_t keep) : options_(options), constraints_(options, keep) {}
@@ -120,7 +115,6 @@ class Search {
 
  private:
   void step_once(Forward& forward, const RowView& rows);
-  void settle_required(const RowView& rows, int64_t k);
   void check(const RowView& rows);
 
   RowColumns given_;  // before the second step of a call, and those after it

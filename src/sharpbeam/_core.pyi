@@ -61,14 +61,7 @@ def file_pages(array: NDArray[numpy.uint8], file: int) -> NDArray[numpy.uint8]: 
 def release_pages(array: Floats) -> None: ...
 
 class LayerRun:
-    def admit(
-        self,
-        request: int,
-        source: Ids,
-        source_language: str = "",
-        target_language: str = "",
-        required: Ids | None = None,
-    ) -> None: ...
+    def admit(self, request: int, source: Ids, source_language: str = "", target_language: str = "") -> None: ...
     def evict(self, request: Ids) -> None: ...
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> tuple[Floats, Ids]: ...
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats: ...
@@ -268,16 +261,7 @@ class Team:
 
 class Search:
     def __init__(self, kind: str, options: dict[str, Any]) -> None: ...
-    def begin(
-        self,
-        request: int,
-        prefix: Ids,
-        prefix_log_prob: Floats,
-        name: int = 0,
-        phrases: Sequence[Sequence[Sequence[int]]] = [],
-        joins: bytes = ...,
-        max_length: int = 0,
-    ) -> None: ...
+    def begin(self, request: int, prefix: Ids, prefix_log_prob: Floats, name: int = 0, max_length: int = 0) -> None: ...
     def decode(
         self,
         model: ModelRun,

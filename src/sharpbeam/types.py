@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Scores = NDArray[np.float64]
-Phrases = tuple[tuple[tuple[int, ...], ...], ...]
-"""Phrases that an answer has to contain: forms of each, of which one is enough, and their tokens."""
 Per = Literal["all", "target", "direction"]  # a screen for all requests, for each target language, each direction
 
 
@@ -37,7 +35,7 @@ class Prefix:
     """Tokens that every hypothesis of a request begins with."""
 
     token: Ids  # [P], without eos
-    log_prob: Floats  # [P] added to the score of a hypothesis
+    log_prob: Floats  # [P] added to the score of a hypothesis; NaN: what the model says
 
     @staticmethod
     def of(hypothesis: Hypothesis) -> Prefix:
@@ -53,10 +51,8 @@ class Request:
     source: Ids  # [S], eos included
     prefix: Prefix | None = None
     languages: Languages = Languages()
-    phrases: Phrases = ()  # for beam search
-    joins: bytes = b""  # [V] 1 for each token that continues a word, so that it cannot follow a phrase; or empty
-    # Tokens of a hypothesis, where that is below the option, but never less than prefix, phrases and eos take; 0 = no
-    # limit of its own.
+    # Tokens of a hypothesis, where that is below the option, but never less than prefix and eos take; 0 = no limit of
+    # its own.
     max_length: int = 0
 
 

@@ -32,6 +32,8 @@ def test_a_pivot_joins_two_models(serve: Callable[..., Live], several: list[str]
     assert len(answer["alternatives"]) == 2
     assert answer["details"][0]["translation"] == french
     assert all(not word["source"] for word in answer["details"][0]["words"])  # of the pivot, not of the text
+    term = live.translate(text, source="de", target="fr", glossary={"mike": "Ax"}).json()
+    assert term["translatedText"].count("Ax") == 1
     targets = {each["code"]: each["targets"] for each in live.client.get("/languages").json()}
     assert targets == {"de": ["de", "en", "fr"], "en": ["en", "fr"], "fr": ["en", "fr"]}
     other = live.translate(text, source="fr", target="de")

@@ -16,7 +16,6 @@ from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords, Unpack
 from sharpbeam.options.schema import fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.search.work import Work
-from sharpbeam.text.glossary import Glossary, Terms
 
 Item = TypeVar("Item")
 MOST_SESSIONS = 16  # that are kept for the next calls
@@ -117,7 +116,6 @@ class TextDecoder(ModelUser, Generic[T]):
         texts: Sequence[str],
         options: DecodeOptions,
         target_prefix: Prefixes = None,
-        glossary: Glossary | Terms | None = None,
     ) -> Generator[tuple[int, T], None, None]:
         """Decode `texts` in a session of their own; yields (index in `texts`, answer) as they finish.
 
@@ -127,7 +125,7 @@ class TextDecoder(ModelUser, Generic[T]):
         if session is None or session.loaded is not self.loaded:
             session = Session(self.loaded, options)
         try:
-            handles = session.submit_all(texts, target_prefix=target_prefix, glossary=glossary)
+            handles = session.submit_all(texts, target_prefix=target_prefix)
         except Exception:
             self._keep(session)
             raise

@@ -12,6 +12,7 @@ from sharpbeam.api.base import TextDecoder, in_order
 from sharpbeam.contract.decoding import Pattern, decode_lines
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Results
+from sharpbeam.contract.terms import check_options
 from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import Prefixes, check_texts, encode_texts
 from sharpbeam.decoding.results import Scored, Translation, scored
@@ -37,9 +38,9 @@ class Translator(TextDecoder[Translation]):
     add nothing to the score (their token scores are 0).
 
     `glossary` maps terms of the source to their translations: {"Haus": "home", "Katze": ["cat", "kitty"]}, or a
-    Glossary, which says how terms are found. The search gives each term that is in a text its translation, once for
-    each place, where the words around it allow it best: a sentence with a term takes two to four times the time, and
-    a beam of 5 or more is best. Sampling, cube_pruning, prefix_bias_beta and finishing="stay" are refused with it.
+    Glossary, which says how terms are found. Each term that is in a text has its translation, once for each place: a
+    sentence that lacks it is decoded again from there on (contract/terms.py says how). Sampling, cube_pruning,
+    prefix_bias_beta, return_alternatives and target_prefix are refused with it.
     """
 
     task = "translation"
@@ -88,11 +89,15 @@ class Translator(TextDecoder[Translation]):
         settings, pattern = self._options(options, keywords), keep_pattern(keep)
         if raw and keep:
             raise OptionError("keep is given with raw, which protects nothing; leave out one of them.")
-        if raw or target_prefix is not None or settings.search.return_alternatives:
-            return self._decode(texts, settings, target_prefix, glossary)
         terms, spelling = Glossary.of(glossary), Spelling(lambda: self.loaded.source)
-        decode, contract = partial(self._decode, glossary=terms), partial(self._contract, settings, terms)
-        return decode_lines(texts, decode, settings, contract, spelling, pattern)
+        if terms is not None:
+            check_options(settings)
+            if target_prefix is not None:
+                raise OptionError("glossary is given with target_prefix; leave out one of them.")
+        elif raw or target_prefix is not None or settings.search.return_alternatives:
+            return self._decode(texts, settings, target_prefix)
+        contract = partial(self._contract, settings, terms)
+        return decode_lines(texts, self._decode, settings, contract, spelling, pattern, terms, raw)
 
     def _contract(
         self, options: DecodeOptions, glossary: Glossary | None, spelling: Spelling, pattern: Pattern

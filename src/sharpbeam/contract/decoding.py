@@ -9,9 +9,11 @@ from contextlib import closing
 from sharpbeam.contract.lines import is_plain, line_steps, one_step
 from sharpbeam.contract.sentences import Contract
 from sharpbeam.contract.steps import Decode, Job, Results, decode_jobs
+from sharpbeam.contract.terms import with_terms
 from sharpbeam.decoding.inputs import check_texts
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.text.glossary import Glossary
 from sharpbeam.text.spelling import Spelling
 
 Pattern = re.Pattern[str] | None
@@ -24,18 +26,21 @@ def decode_lines(
     open_contract: Callable[[Spelling, Pattern], Contract],
     spelling: Spelling,
     pattern: Pattern,
+    glossary: Glossary | None = None,
+    raw: bool = False,
 ) -> Results:
     """Yield (index in `texts`, translation) as lines are done.
 
-    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands.
+    Options and texts are checked at once. A line in which there is nothing to protect is decoded as it stands, as all
+    are if `raw`, but for terms of the glossary.
     """
     check_texts(texts, "text")
-    plain = [is_plain(text, spelling) and not (pattern and pattern.search(text)) for text in texts]
-    if all(plain):
-        return decode(texts, options)
+    plain = [raw or (is_plain(text, spelling) and not (pattern and pattern.search(text))) for text in texts]
+    if all(plain) and not (glossary and any(map(glossary.find, texts))):
+        return decode(texts, options, None)
     contract = open_contract(spelling, pattern)
     pairs = zip(texts, plain, strict=True)
-    lines = [one_step(text) if usual else line_steps(text, contract) for text, usual in pairs]
+    lines = [with_terms(one_step(text) if usual else line_steps(text, contract), contract) for text, usual in pairs]
     waiting: dict[int, Sequence[Job]] = {}  # the jobs of lines in the next round
 
     def advance(index: int, answers: Sequence[Translation] | None = None) -> Results:
@@ -46,7 +51,7 @@ def decode_lines(
             yield index, end.value
 
     done = [each for index in range(len(lines)) for each in advance(index)]
-    list(decode([], options))  # checks the options
+    list(decode([], options, None))  # checks the options
 
     def results() -> Results:
         yield from done

@@ -7,12 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from sharpbeam.decoding.inputs import Forced
 from sharpbeam.decoding.results import Translation
 from sharpbeam.options.decode import DecodeOptions
 
 R = TypeVar("R")
 Results = Generator[tuple[int, Translation], None, None]
-Decode = Callable[[Sequence[str], DecodeOptions], Results]
+Decode = Callable[[Sequence[str], DecodeOptions, Sequence[Forced | None] | None], Results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Job:
 
     text: str
     changes: dict[str, Any] = field(default_factory=dict)
+    begin: Forced | None = None  # what its answers begin with
 
 
 Steps = Generator[Sequence[Job], Sequence[Translation], R]
@@ -33,7 +35,9 @@ def decode_jobs(jobs: Sequence[Job], decode: Decode, options: DecodeOptions) -> 
     for index, job in enumerate(jobs):
         groups.setdefault(tuple(sorted(job.changes.items())), []).append(index)
     for changes, indices in groups.items():
-        with closing(decode([jobs[index].text for index in indices], options.changed(**dict(changes)))) as decoded:
+        own = [jobs[index] for index in indices]
+        begin = [job.begin for job in own] if any(job.begin for job in own) else None
+        with closing(decode([job.text for job in own], options.changed(**dict(changes)), begin)) as decoded:
             yield from ((indices[place], answer) for place, answer in decoded)
 
 

@@ -8,20 +8,27 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from sharpbeam.decoding.languages import Direction
 from sharpbeam.decoding.loading import LoadedModel
-from sharpbeam.decoding.phrases import PhraseEncoder
 from sharpbeam.decoding.results import EMPTY, Generation, Result, Translation, hypothesis_answer
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, SearchOptions
 from sharpbeam.options.schema import require
-from sharpbeam.text.glossary import Glossary
 from sharpbeam.types import Hypothesis, Prefix, Request
 
-Prefixes = Sequence[str | None] | str | None
+
+class Forced(NamedTuple):
+    """A text that an answer begins with; the log probabilities of all after its first `given` characters count."""
+
+    text: str
+    given: int
+
+
+Prefixes = Sequence[str | Forced | None] | str | None
 NUMBERS = 2**31  # of requests: int32
 log = logging.getLogger("sharpbeam.texts")  # which numbers texts
 
@@ -42,18 +49,14 @@ def encode_texts(
     prefixes: Prefixes,
     options: DecodeOptions,
     numbers: Iterator[int] | None = None,
-    glossary: Glossary | None = None,
 ) -> list[Input]:
     """Encode `texts`; each takes the next of `numbers` as index of its request (None: 0, 1, ...).
-
-    The terms of `glossary` that are in a text are its phrases.
 
     Raises InputError if texts or prefixes are not lists of strings, and OptionError for languages that the model
     lacks.
     """
     numbers = itertools.count() if numbers is None else numbers
     if loaded.task == "language":
-        require(glossary is None, "glossary", glossary, "left out: a prompt is not translated")
         return _prompts(loaded, texts, prefixes, options, numbers)
     check_texts(texts, "text")
     direction = loaded.direction(options.languages)
@@ -61,7 +64,6 @@ def encode_texts(
     if prefixes is not None or direction.prefix or options.search.prefix_bias_beta:
         begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _most_tokens(loaded, direction, options.schedule.max_input_length)
-    terms = PhraseEncoder(loaded, glossary) if glossary is not None else None
     inputs, factor = [], options.search.max_length_factor
     for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
@@ -74,7 +76,7 @@ def encode_texts(
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
         limit = 0 if factor is None else math.ceil(factor * len(source))
         request = Request(number, source, prefix, direction.languages, max_length=limit)
-        inputs.append(Input(text, request if terms is None else terms.request(request, text), cut, direction))
+        inputs.append(Input(text, request, cut, direction))
     return inputs
 
 
@@ -109,8 +111,8 @@ def encode_prefixes(
 ) -> list[Prefix | None]:
     """Forced tokens of each of `count` answers: the tag of the target language, then its target prefix.
 
-    They add nothing to the score. Raises InputError unless there is one prefix for each text, and each is shorter than
-    `max_length`.
+    They add nothing to the score, but for what `Forced` says, which is cut off at `max_length`. Raises InputError
+    unless there is one prefix for each text, and each is shorter than `max_length`.
     """
     tag, beta, most = direction.prefix, options.search.prefix_bias_beta, options.search.max_length
     require(not beta or prefixes is not None, "prefix_bias_beta", beta, "0 without a target_prefix")
@@ -119,20 +121,30 @@ def encode_prefixes(
         prefixes = [prefixes] * count
     if not isinstance(prefixes, Sequence):
         raise InputError(f"target_prefix is {prefixes!r}; give a text, or a list with a text or None for each.")
-    check_texts(["" if prefix is None else prefix for prefix in prefixes], "target prefix")
+    check_texts(["" if prefix is None else _text_of(prefix) for prefix in prefixes], "target prefix")
     if len(prefixes) != count:
         raise InputError(f"there are {len(prefixes)} target prefixes for {count} texts; give one, or None, for each.")
     encoded: list[Prefix | None] = []
     for index, prefix in enumerate(prefixes):
-        tokens = [*tag, *(loaded.target.encode(prefix) if prefix else [])]
-        if len(tokens) >= most:
+        tokens = [*tag, *(loaded.target.encode(_text_of(prefix)) if prefix else [])]
+        log_prob = np.zeros(len(tokens), np.float32)
+        if isinstance(prefix, Forced):
+            first = [*tag, *loaded.target.encode(prefix.text[: prefix.given])]
+            same = itertools.takewhile(bool, map(int.__eq__, first, tokens))
+            log_prob[sum(same) :] = math.nan  # what the model says
+            tokens, log_prob = tokens[: most - 1], log_prob[: most - 1]
+        elif len(tokens) >= most:
             raise InputError(
                 f"target prefix {index} has {len(tokens)} tokens; it must have fewer than max_length ({most}). "
                 "Give a shorter one, or raise max_length."
             )
-        forced = Prefix(np.array(tokens, np.int32), np.zeros(len(tokens), np.float32))
+        forced = Prefix(np.array(tokens, np.int32), log_prob)
         encoded.append(forced if tokens else None)
     return encoded
+
+
+def _text_of(prefix: str | Forced) -> str:
+    return prefix.text if isinstance(prefix, Forced) else prefix
 
 
 def _most_tokens(loaded: LoadedModel, direction: Direction, max_input_length: int) -> tuple[float, str]:

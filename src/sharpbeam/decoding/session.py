@@ -17,17 +17,15 @@ from typing import Any, Generic
 
 from sharpbeam._core import Team
 from sharpbeam.decoding.handle import MISSING, Handle, T
-from sharpbeam.decoding.inputs import NUMBERS, Prefixes, encode_texts
+from sharpbeam.decoding.inputs import NUMBERS, Forced, Prefixes, encode_texts
 from sharpbeam.decoding.lanes import Lane, Worker, lane_options, request_options
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Alone, Finished
-from sharpbeam.decoding.phrases import for_phrases
 from sharpbeam.decoding.workers import check_process, lost, run_workers
 from sharpbeam.errors import InputError
 from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
-from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.types import Hypothesis, Prefix, Request
 
 ONLINE = ScheduleOptions(schedule="stream", refill_at=0.9)  # requests enter as soon as there is capacity
@@ -96,8 +94,7 @@ class Session(Generic[T]):
         self,
         text: str,
         *,
-        target_prefix: str | None = None,
-        glossary: Glossary | Terms | None = None,
+        target_prefix: str | Forced | None = None,
         priority: int = 0,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
@@ -106,9 +103,9 @@ class Session(Generic[T]):
 
         Requests with higher `priority` enter first, others in the order of submission. The request uses the options of
         the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
-        `glossary` is that of `Translator.translate`. Raises InputError or OptionError if it cannot be decoded.
+        Raises InputError or OptionError if it cannot be decoded.
         """
-        common: Any = {"target_prefix": target_prefix, "glossary": glossary, "priority": priority, "options": options}
+        common: Any = {"target_prefix": [target_prefix], "priority": priority, "options": options}
         (handle,) = self.submit_all([text], **common, **keywords)
         return handle
 
@@ -117,7 +114,6 @@ class Session(Generic[T]):
         texts: Sequence[str],
         *,
         target_prefix: Prefixes = None,
-        glossary: Glossary | Terms | None = None,
         priority: int = 0,
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
@@ -125,11 +121,8 @@ class Session(Generic[T]):
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
         settings = request_options(self.options, options, keywords) if options or keywords else self.options
-        terms = Glossary.of(glossary) if glossary is not None else None
-        if terms is not None:
-            settings = for_phrases(settings)
         lane = self._lane(settings)
-        inputs = encode_texts(self.loaded, texts, target_prefix, settings, self._numbers, terms)
+        inputs = encode_texts(self.loaded, texts, target_prefix, settings, self._numbers)
         if inputs:
             lane.layer.check_languages(inputs[0].direction.languages)
         handles, parts = list[Handle[T]](), list[tuple[Handle[T], Request, int]]()

@@ -7,23 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
-import numpy as np
-
-from sharpbeam.contract.answers import Change, Piece, changed_answer, joined
+from sharpbeam.contract.answers import Piece, joined
 from sharpbeam.contract.confidence import Word, aligned_words, mean_confidence, word_confidences
 from sharpbeam.contract.guards import Decoded, guarded_steps
 from sharpbeam.contract.lines import cut_sentence, is_plain, sentence_ranges
 from sharpbeam.contract.sentences import Contract, sentence_steps, spans_of, with_unwritten
 from sharpbeam.contract.steps import Steps, together
-from sharpbeam.contract.words import word_attention
+from sharpbeam.contract.terms import with_terms
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents.formats.interface import Content, Document
 from sharpbeam.documents.segment import Part, Segment, is_translatable
 from sharpbeam.documents.transfer import transfer
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.flags import Flag
-from sharpbeam.text.glossary import Glossary, lacking
-from sharpbeam.text.spans import Span, blanked, find_spans
+from sharpbeam.text.glossary import Glossary
+from sharpbeam.text.spans import Span, find_spans
 from sharpbeam.text.spelling import Spelling
 
 _Job = tuple[str, tuple[tuple[int, int], ...]]  # a sentence, and the ranges in it that stay
@@ -71,7 +69,7 @@ def document_steps(
 
     `language` is that of the source, for splitting sentences; a page that says that it is in it says afterwards that it
     is in `target`. Without attention (`attends`) markup is moved by the order of words, and omissions are not seen.
-    The jobs are decoded with `glossary`; a term that is not in a translation takes the place of what attended to it.
+    Their answers have the terms of `glossary`.
     Without `confidence` that of sentences is 1; `details` give them their words. `spelling` is that of the source.
     Unsound sentences are decoded `again`, which sampling does not allow.
     """
@@ -92,18 +90,16 @@ def document_steps(
             for start, end in own:
                 every.append((text := segment.text[start:end], _stays(segment, start, end)))
                 if is_translatable(text):
-                    needs = bool(attends and (segment.tags or (glossary and glossary.find(text))))
-                    jobs[every[-1]] = jobs.get(every[-1], False) or needs
+                    jobs[every[-1]] = jobs.get(every[-1], False) or bool(attends and segment.tags)
         own_steps = [_decode_steps(*job, needs, options.guards, contract) for job, needs in jobs.items()]
-        decoded, order = dict(zip(jobs, (yield from together(own_steps)), strict=True)), iter(every)
+        answers = yield from with_terms(together(own_steps), contract)
+        decoded, order = dict(zip(jobs, answers, strict=True)), iter(every)
         for segment, own in group:
             pieces = []
             for start, end in own:
                 text = segment.text[start:end]
                 one = decoded.get(next(order)) or Decoded.whole(Translation(text, (replace(EMPTY, text=text),)))
-                for place, answer in one.parts:
-                    final = _with_terms(answer, glossary) if glossary else answer
-                    pieces.append(Piece(start + place[0], start + place[1], final))
+                pieces += [Piece(start + place[0], start + place[1], answer) for place, answer in one.parts]
                 sentences.append(_sentence(text, one, confidence, details))
             parts.append(transfer(segment, pieces))
         first = last
@@ -161,32 +157,3 @@ def _sentence(source: str, decoded: Decoded, confident: bool, details: bool) -> 
         words = word_confidences(line.hypotheses[0])
     facts = decoded.verdict.flags, decoded.repaired, mean_confidence(words)
     return Sentence(source, line.text, *facts, *((tuple(words), tuple(source_words)) if details else ()))
-
-
-def _with_terms(translation: Translation, glossary: Glossary) -> Translation:
-    """The translation with each term that it lacks, instead of the run of words that attended most to it.
-
-    Decoding puts terms where they belong. What is left are those that it cannot: the vocabulary cannot write them, the
-    sentence was cut, or the words around them came in another way.
-    """
-    source, text = translation.source, translation.text
-    terms = lacking(glossary.find(blanked(source, find_spans(source))), text)
-    if not terms:
-        return translation
-    attention, changes = word_attention(source, text, translation), list[Change]()
-    for term in terms:
-        inside = [term.start <= start < term.end for start, _ in attention.source]
-        share = attention.weights @ np.array(inside, np.float64)
-        first = last = int(share.argmax()) if len(share) else 0
-        while first > 0 and share[first - 1] > 0.5:
-            first -= 1
-        while last + 1 < len(share) and share[last + 1] > 0.5:
-            last += 1
-        place = (attention.target[first][0], attention.target[last][1]) if len(share) else (0, 0)
-        changes.append(Change(*place, term.forms[0]))
-    apart, end = list[Change](), 0
-    for change in sorted(changes, key=lambda change: (change.start, change.end)):
-        space = " " if change.start < end else ""  # two terms have one place
-        apart.append(Change(max(change.start, end), max(change.end, end), space + change.text))
-        end = apart[-1].end
-    return replace(translation, hypotheses=(changed_answer(translation.hypotheses[0], apart),))

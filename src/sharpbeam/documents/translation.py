@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from sharpbeam.api.base import in_order
 from sharpbeam.api.translator import Translator
 from sharpbeam.contract.steps import Results, Steps, decode_jobs
+from sharpbeam.contract.terms import check_options
+from sharpbeam.decoding.inputs import Prefixes
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.documents.formats.registry import format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, document_steps
@@ -56,10 +58,12 @@ def translate_text(
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
     attends, terms = translator.loaded.attends, Glossary.of(glossary)
+    if terms is not None:
+        check_options(chosen)
     spelling = Spelling(lambda: translator.loaded.source)
     again = not chosen.search.sampling
     steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling, again=again)
-    return run_steps(steps, translator, chosen, progress, terms)
+    return run_steps(steps, translator, chosen, progress)
 
 
 def translate_document(
@@ -113,15 +117,11 @@ def run_steps(
     translator: Translator,
     options: DecodeOptions,
     progress: Callable[[int], None] | None = None,
-    glossary: Glossary | None = None,
 ) -> R:
-    """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished.
+    """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished."""
 
-    Each job has the terms of `glossary` that are in its text.
-    """
-
-    def decode(texts: Sequence[str], changed: DecodeOptions) -> Results:
-        return translator.translate_iter(texts, raw=True, options=changed, glossary=glossary)
+    def decode(texts: Sequence[str], changed: DecodeOptions, begin: Prefixes) -> Results:
+        return translator.translate_iter(texts, raw=True, options=changed, target_prefix=begin)
 
     answers: Any = None
     while True:

@@ -15,8 +15,8 @@ from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 class OutputLayerRun(Protocol):
     """An output layer in one decoding run. `hidden` is [R, D] float32; `request` [R] names the request of each row.
 
-    A row's answer depends on that row and on the source, the languages and the phrases of its request only. Inherit
-    from it to get the defaults of `native` and `reason`.
+    A row's answer depends on that row and on the source and the languages of its request only. Inherit from it to get
+    the defaults of `native` and `reason`.
     """
 
     native: _core.LayerRun | None = None

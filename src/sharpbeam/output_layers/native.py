@@ -35,9 +35,7 @@ class NativeRun:
         """Prepare for rows of `requests`; ValueError where one is in flight already."""
         for request in requests:
             languages = request.languages
-            tokens = {token for phrase in request.phrases for form in phrase for token in form}
-            required = np.array(list(tokens), _ID) if tokens else None
-            self._run.admit(request.index, request.source, languages.source, languages.target, required)
+            self._run.admit(request.index, request.source, languages.source, languages.target)
 
     def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
         """The k best tokens of each row; ValueError unless 1 <= k <= V, and for a request that is not in flight."""

@@ -18,7 +18,7 @@ In "stream" with `max_step_rows` those that waited go first. Those that have wai
 others, the oldest first (the paper's footnote 3).
 
 With `max_memory` a request enters only if it fits, and beams that grow together beyond the budget wait: then the
-oldest ones continue alone. Only a request that is alone too large passes the budget, or phrases, of up to 64 rows.
+oldest ones continue alone. Only a request that is alone too large passes the budget.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Stream:
         sign = {"stream": 0, "stream-shortest": 1, "stream-longest": -1}[order]
         ranked = np.lexsort((np.where(late, age, sign * length), ~late))  # stable: those who waited come first
         allowed = late | (length == length.min()) if cap is None and sign else np.ones_like(late)
-        growth = np.maximum(self._most_rows - size, 0)  # what each may add at most; phrases may take more rows
+        growth = np.maximum(self._most_rows - size, 0)  # what each may add at most
         if growth[allowed].sum() > free:
             ranked = age.argsort()
             allowed[:] = False

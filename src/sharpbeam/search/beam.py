@@ -1,7 +1,6 @@
 """Greedy search and beam search, with cube pruning or without: the rules are in csrc/search/beam.h and cube.h.
 
-tests/reference/beam.py is the same for one request in plain Python, for reading; tests/reference/phrases.py for one
-whose answers have to contain phrases.
+tests/reference/beam.py is the same for one request in plain Python, for reading.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class BeamSearch(NativeSearch):
     """Beam search of one decoding run, by default as Hugging Face's `generate`; with beam_size 1 greedy search."""
 
     kind = "beam"
-    takes_phrases = _decodes = True
+    _decodes = True
 
     def __init__(self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int) -> None:
         """A search of one decoding run; raises OptionError if the beam is wider than the vocabulary."""

@@ -30,8 +30,6 @@ class NativeSearch:
     rows_each = 1
     """Rows that a request begins with."""
     _decodes = False  # whether all steps of a request can be one call
-    takes_phrases = False
-    """Whether the answers of a request have its phrases."""
 
     def __init__(
         self, options: SearchOptions, bos_id: int, eos_id: int, vocab_size: int, sampling: SamplingOptions = _DEFAULT
@@ -48,8 +46,7 @@ class NativeSearch:
         """First rows of new requests, at bos, with the handles of their initial states [B]."""
         for request in requests:
             prefix = request.prefix or _NO_PREFIX
-            required = (request.phrases, request.joins) if self.takes_phrases else ((), b"")
-            begin = (request.index, prefix.token, prefix.log_prob, self._name(request), *required)
+            begin = (request.index, prefix.token, prefix.log_prob, self._name(request))
             self._core.begin(*begin, request.max_length)
         index = np.array([request.index for request in requests], np.int32).repeat(self.rows_each)
         token, node, length = np.array([[self._bos_id], [ROOT], [0]], np.int32).repeat(len(index), axis=1)
@@ -91,7 +88,7 @@ class NativeSearch:
 
         It enters and leaves the runs of model and output layer too; after an error these must not be used again.
         """
-        if forward.native is None or not self._decodes or request.phrases:
+        if forward.native is None or not self._decodes:
             return None
         model, layer = forward.native
         prefix, languages = request.prefix or _NO_PREFIX, request.languages

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sharpbeam.contract.steps import Job
+from sharpbeam.contract.terms import moved, term_steps
+from sharpbeam.decoding.inputs import Forced
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import DocumentTranslation
 from sharpbeam.errors import RequestCancelledError, SharpbeamError
@@ -17,8 +20,9 @@ from sharpbeam.server.catalog import Hop
 from sharpbeam.server.metrics import ServerMetrics
 from sharpbeam.server.pool import Engine
 from sharpbeam.server.refusals import Refused
+from sharpbeam.server.worker import advance as next_jobs
 from sharpbeam.server.workers import Advance
-from sharpbeam.text.glossary import Glossary, RequiredTerms
+from sharpbeam.text.glossary import Glossary
 
 BURST = 32  # tasks that begin before others have the event loop
 Each = TypeVar("Each")
@@ -34,10 +38,10 @@ class Decoder:
     ticket: Ticket
     metrics: ServerMetrics
     options: dict[str, Any] = field(default_factory=dict)  # keywords of the last model of the route
-    glossary: Glossary | None = None
+    glossary: Glossary | None = None  # that of a route through a pivot, whose terms are found here
     remembers: bool = False
-    # The first one of each sentence and number of hypotheses, if it does.
-    translations: dict[tuple[str, int | None], Translation] = field(default_factory=dict)
+    # The first one of each sentence, what it has to begin with, and number of hypotheses, if it does.
+    translations: dict[tuple[str, Forced | None, int | None], Translation] = field(default_factory=dict)
 
     @property
     def model(self) -> tuple[bool, Path]:
@@ -65,9 +69,10 @@ class Decoder:
             answers = await self._decode(value)
 
     def _ranked(self, job: Job, rank: int) -> Translation:
-        keys = (job.text, job.changes.get("num_hypotheses")), (job.text, None)
+        keys = [(job.text, job.begin, count) for count in (job.changes.get("num_hypotheses"), None)]
         known = [self.translations[key] for key in keys if key in self.translations]
-        translation = (*known, Translation(job.text, (replace(EMPTY, text=job.text),)))[0]
+        text = "" if job.begin else job.text
+        translation = (*known, Translation(job.text, (replace(EMPTY, text=text),)))[0]
         best = translation.hypotheses[min(rank, len(translation.hypotheses) - 1)]
         return replace(translation, hypotheses=(best,))
 
@@ -81,25 +86,39 @@ class Decoder:
         return await all_of(sentence, jobs)  # cancelling a task frees the rows of its request
 
     async def _sentence(self, job: Job) -> Translation:
-        text, keywords = job.text, job.changes
-        for hop in self.route:
-            engine = self.engines[hop.model]
-            last = {**self.options, **keywords} if hop is self.route[-1] else {}
-            if last.get("return_attention") and not engine.translator.loaded.attends:
-                last = {**last, "return_attention": False}
-            if self.glossary is not None and hop is self.route[-1]:  # a pivot lacks the client's words, not their terms
-                required = self.glossary.required(job.text)
-                last = {**last, "glossary": RequiredTerms(required) if required else None}
-            translation = await decode(engine, text, {**hop.languages, **last})
-            text = translation.text
+        *before, last = self.route
+        text, terms = job.text, self.glossary.find(job.text) if before and self.glossary else []
+        for hop in before:
+            attends = bool(terms) and self.engines[hop.model].translator.loaded.attends
+            pivot = await self._decoded(hop, Job(text, {"return_attention": attends}))
+            text, terms = pivot.text, moved(terms, pivot)
+        steps = term_steps(
+            Job(text, {**self.options, **job.changes}, job.begin),
+            terms,
+            self.engines[last.model].translator.loaded.attends,
+        )
+        answers: list[Translation] | None = None
+        while True:
+            done, value = next_jobs(steps, answers)
+            if done:
+                break
+            answers = await all_of(partial(self._decoded, last), value)
+        translation: Translation = value
         self.ticket.finished()
         self.metrics.sentences.inc()
-        if len(self.route) > 1:  # attention is to the words of the pivot, which are not the client's
-            answers = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
-            translation = Translation(job.text, answers, translation.truncated)
+        if before:  # attention is to the words of the pivot, which are not the client's
+            hypotheses = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
+            translation = Translation(job.text, hypotheses, translation.truncated)
         if self.remembers:
-            self.translations.setdefault((job.text, job.changes.get("num_hypotheses")), translation)
+            self.translations.setdefault((job.text, job.begin, job.changes.get("num_hypotheses")), translation)
         return translation
+
+    async def _decoded(self, hop: Hop, job: Job) -> Translation:
+        """The translation of a job by the model of a hop."""
+        engine, keywords = self.engines[hop.model], {**hop.languages, **job.changes}
+        if keywords.get("return_attention") and not engine.translator.loaded.attends:
+            keywords["return_attention"] = False
+        return await decode(engine, job.text, {**keywords, "target_prefix": job.begin} if job.begin else keywords)
 
 
 async def decode(engine: Engine, text: str, keywords: dict[str, Any]) -> Translation:

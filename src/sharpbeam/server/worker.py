@@ -136,7 +136,7 @@ def _serve() -> None:
 def _reply(done: bool, value: Any) -> tuple[dict[str, Any], bytes]:
     """A step as a reply in JSON, and the content of a document that is done."""
     if not done:
-        return {"jobs": [(job.text, job.changes) for job in value]}, b""
+        return {"jobs": [(job.text, job.changes, job.begin) for job in value]}, b""
     document: DocumentTranslation[Any] = value
     text = isinstance(document.content, str)
     reply = {"text": text, "sentences": [asdict(sentence) for sentence in document.sentences]}

@@ -16,6 +16,7 @@ from typing import Any
 
 from sharpbeam.contract.confidence import Word
 from sharpbeam.contract.steps import Job
+from sharpbeam.decoding.inputs import Forced
 from sharpbeam.documents import DocumentTranslation, Sentence
 from sharpbeam.errors import InputError
 from sharpbeam.server.refusals import Fault, Refused
@@ -60,7 +61,8 @@ class KillableWorker:
         if "refused" in reply:
             raise InputError(reply["refused"])
         if "jobs" in reply:
-            return False, [Job(text, changes) for text, changes in reply["jobs"]]
+            jobs = reply["jobs"]
+            return False, [Job(text, changes, Forced(*begin) if begin else None) for text, changes, begin in jobs]
         for each in reply["sentences"]:
             each["words"] = [Word(**word) for word in each["words"]]
         sentences = tuple(Sentence(**each) for each in reply["sentences"])

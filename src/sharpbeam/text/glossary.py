@@ -1,10 +1,4 @@
-"""Glossaries: terms, and the translations that an answer has to contain (lexically constrained decoding).
-
-The terms in a text are matched here. The forms of a translation become tokens, a phrase (decoding/phrases.py), and
-beam search keeps hypotheses that have some tokens of the phrases apart from those that lack them, so that one with all
-phrases is the answer: csrc/search/phrases.h says how. In a document, a term that is lacking nevertheless, as the
-vocabulary cannot write it, takes the place of the words that attended most to its source (documents/steps.py).
-"""
+"""Glossaries: terms, and the translations that an answer has to contain; contract/terms.py puts them there."""
 
 from __future__ import annotations
 
@@ -73,43 +67,31 @@ class Glossary:
                     break
         return matches
 
-    def required(self, text: str) -> list[tuple[str, ...]]:
-        """The forms of each term in `text`, once for each place."""
-        return [term.forms for term in self.find(text)]
-
-
-class RequiredTerms(Glossary):
-    """Terms that a translation has to contain whatever its source is, such as those of a text before a pivot."""
-
-    def __init__(self, forms: Sequence[tuple[str, ...]]) -> None:
-        super().__init__({form[0]: form for form in forms})
-        self._required = list(forms)
-
-    def required(self, text: str) -> list[tuple[str, ...]]:
-        """The forms of each of them."""
-        return self._required
-
 
 def spaceless(letter: str) -> bool:
     """Whether a letter is of a script that is written without spaces."""
     return re.match(rf"[{ALONE}]", letter) is not None
 
 
-def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
-    """The terms of which a translation has no form, in any case and as whole words, that stands for no term before."""
-    places: dict[tuple[str, ...], Iterator[re.Match[str]]] = {}  # those of a term that are left
-    used, missing = bytearray(len(translation)), []
+def places(terms: Sequence[Term], translation: str) -> list[tuple[int, int] | None]:
+    """Where each term is in a translation: the first form of it, in any case and as whole words, of no term before."""
+    matches: dict[tuple[str, ...], Iterator[re.Match[str]]] = {}  # those of a term that are left
+    used, found = bytearray(len(translation)), list[tuple[int, int] | None]()
     for term in terms:
-        if term.forms not in places:
+        if term.forms not in matches:
             forms = "|".join(re.escape(form) for form in term.forms)
             whole = rf"(?<![^\W{ALONE}])(?:{forms})(?![^\W{ALONE}])"
-            places[term.forms] = re.finditer(whole, translation, re.I)
-        place = next((place for place in places[term.forms] if not any(used[place.start() : place.end()])), None)
-        if place is None:
-            missing.append(term)
-        else:
+            matches[term.forms] = re.finditer(whole, translation, re.I)
+        place = next((each for each in matches[term.forms] if not any(used[each.start() : each.end()])), None)
+        found.append(place and place.span())
+        if place is not None:
             used[place.start() : place.end()] = b"\1" * len(place[0])
-    return missing
+    return found
+
+
+def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
+    """The terms that a translation lacks."""
+    return [term for term, place in zip(terms, places(terms, translation), strict=True) if place is None]
 
 
 def read_glossary(path: Path, source_language: str = "", target_language: str = "") -> Glossary:

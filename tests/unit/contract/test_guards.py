@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.decoders import Decoder, answer, run, same
 
 from sharpbeam.contract.guards import check_translation, guarded_steps
 from sharpbeam.contract.sentences import Contract
-from sharpbeam.contract.steps import Results
 from sharpbeam.decoding.results import EMPTY, Translation
-from sharpbeam.documents import document_steps, read_document, run_steps
-from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.documents import document_steps, read_document
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.glossary import Glossary
 
@@ -121,21 +118,9 @@ def test_without_attention_markup_and_other_guards_work() -> None:
 
 
 def test_what_is_decoded_again_has_the_glossary_too() -> None:
-    calls: list[tuple[str, ...]] = []
-
-    class FirstLoses:
-        """The first answers lack their ends."""
-
-        def translate_iter(self, texts: list[str], *, raw: bool, glossary: Glossary, **options: object) -> Results:
-            calls.extend(tuple(forms) for text in texts for forms in glossary.required(text))
-            yield from enumerate(map(loses_the_rest, texts))
-
     text = "One two three four five six. Seven eight nine ten."
     glossary = Glossary({"one": "um", "nine": "nove"})
     options = DocumentOptions(split_sentences=False)
-    steps = document_steps(read_document(text, "text"), options, glossary=glossary)
-    translator: Any = FirstLoses()
-    document = run_steps(steps, translator, DecodeOptions(), glossary=glossary)
-    assert calls == [("um",), ("nove",)] * 3  # at first, with a coverage penalty, and in two parts
+    document = run(document_steps(read_document(text, "text"), options, glossary=glossary), loses_the_rest)
     assert document.content == foreign(text).replace(foreign("One"), "um").replace(foreign("nine"), "nove")
     assert document.sentences[0].repaired

@@ -177,12 +177,6 @@ def test_permissions_of_a_result_that_is_replaced_are_kept(tiny_model: Path, sou
     assert (out.stat().st_mode & 0o777, out.read_text().count("\n")) == (0o600, 50)
 
 
-def test_a_term_that_is_left_out_is_said(tiny_model: Path, source: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source.write_text("Na mike nodi.\n")
-    translate_file(tiny_model, source, source.with_name("out"), glossary={"mike": "漢"})
-    assert "cannot write '漢' of the glossary" in caplog.text
-
-
 def test_standard_output_may_be_replaced_by_text(tiny_model: Path, source: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         translate_file(tiny_model, source, None)

@@ -90,16 +90,3 @@ def test_hostile_shortlists_are_refused():
     for source in (-1, 1):
         with pytest.raises(ValueError, match=f"a source token is {source}; the shortlist knows 0 to 0"):
             short.admit([Request(0, np.array([source], np.int32))])
-
-
-def test_tokens_of_phrases_belong_to_the_set_of_a_request() -> None:
-    weight, bias, hidden = normal(0, 60, 8), normal(1, 60), normal(2, 2, 8)
-    nothing = Shortlist(np.int32([0]), np.zeros(SOURCES + 1, np.int32), NOTHING)
-    source = np.array([2], np.int32)
-    requests = [Request(0, source, phrases=(((7, 9), (7, 3)), ((40,),))), Request(1, source)]
-    run = opened(ShortlistLayer(weight, bias, nothing), requests)
-    top = run.topk(hidden, 6, np.int32([0, 1]))
-    assert sorted(top.token[0, :5].tolist()) == [0, 3, 7, 9, 40]
-    assert np.isinf(top.log_prob[0, 5]) and np.isinf(top.log_prob[1, 1:]).all()
-    with pytest.raises(ValueError, match="60"):
-        run.admit([Request(2, source, phrases=(((60,),),))])

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.beam import reference_search
-from reference.phrases import reference_phrases
 from support.toys import EOS, ToyLayer, ToyModel, toy_requests
 from unit.search.test_beam import assert_equal, run, toy_log_probs
 from unit.search.test_sampling import run as sample
@@ -29,29 +28,22 @@ from sharpbeam.types import Prefix
     early_stopping=st.sampled_from(["true", "false", "never", "proven", "exhaustive"]),
     length_penalty=st.sampled_from([0.0, 1.0, -1.0]),
     rules=st.sampled_from([{}, {"min_length": 2}, {"min_length": 5}, {"forced_eos": True}, {"finishing": "stay"}]),
-    phrases=st.booleans(),
 )
-def test_equals_the_reference(seed: int, beam_size: int, rules: dict, phrases: bool, **values) -> None:
+def test_equals_the_reference(seed: int, beam_size: int, rules: dict, **values) -> None:
     model = ToyModel(seed, eos_bias=-1.0)
     layer = ToyLayer(*model.output())
-    if phrases:
-        rules = {name: value for name, value in rules.items() if name == "forced_eos"}
     options = SearchOptions(return_scores=True, beam_size=beam_size, max_length=9, **values, **rules)
-    expected = (((3, 4),),) if phrases else ()
     limits = (1, 3, 5, 0, 40)
     requests = [
-        replace(request, max_length=limit, phrases=expected)
-        for request, limit in zip(toy_requests(5, seed), limits, strict=True)
+        replace(request, max_length=limit) for request, limit in zip(toy_requests(5, seed), limits, strict=True)
     ]
     result = run(model, layer, requests, options, batch_tokens=1000)
     for request in requests:
-        least = 3 if phrases else 1  # what the phrases take
-        length = min(max(request.max_length, least), 9) if request.max_length else 9
+        length = min(request.max_length, 9) if request.max_length else 9
         own = replace(options, max_length=length, min_length=min(options.min_length, length))
         if own.min_length == options.min_length:
-            log_probs = toy_log_probs(model, layer, request)
-            one = reference_phrases(log_probs, own, EOS, expected) if phrases else reference_search(log_probs, own, EOS)
-            assert_equal(result[request.index], one, own)
+            expected = reference_search(toy_log_probs(model, layer, request), own, EOS)
+            assert_equal(result[request.index], expected, own)
         assert all(len(each.token_log_probs) <= length for each in result[request.index])
 
 

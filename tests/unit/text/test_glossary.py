@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharpbeam import InputError
-from sharpbeam.text.glossary import Glossary, RequiredTerms, lacking
+from sharpbeam.text.glossary import Glossary, lacking
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,6 @@ def test_terms_are_found_in_whole_words(text: str, expected: list[str]) -> None:
     result = glossary.find(text)
     assert [term.forms for term in result] == [(term.upper(),) for term in expected]
     assert [text[term.start : term.end].lower() for term in result] == [term.lower() for term in expected]
-    assert glossary.required(text) == [(term.upper(),) for term in expected]
 
 
 def test_a_translation_lacks_the_terms_that_it_has_no_form_of() -> None:
@@ -38,10 +37,6 @@ def test_a_translation_lacks_the_terms_that_it_has_no_form_of() -> None:
     assert lacking(terms, "homeless by the lakes") == terms
     assert [term.start for term in lacking(terms, "a house by a lake")] == [13]  # the second one
     assert lacking(Glossary({"Haus": "家"}).find("Haus"), "我的家很大") == []
-
-
-def test_required_terms_do_not_depend_on_the_text() -> None:
-    assert RequiredTerms([("home", "house"), ("lake",)]).required("x") == [("home", "house"), ("lake",)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""Terms of a glossary: they are in the answers, in the place of the words that they replace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpbeam import InputError, OptionError, Translator
+from sharpbeam.contract.steps import Job
+from sharpbeam.contract.terms import term_steps
+from sharpbeam.decoding.inputs import Forced
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.glossary import Glossary, lacking
+
+GLOSSARY = Glossary({"balo": "mike nodi", "Lu": ["ka", "dune"], "x.": "bo"})
+
+
+def holds_terms(text: str, translation: str) -> bool:
+    return not lacking(GLOSSARY.find(text), translation)
+
+
+@pytest.fixture
+def texts(sentences: list[str]) -> list[str]:
+    return ["Balo.", *sentences[:4], "Lu balo, balo.", "", "Ein x. lu Lu"]
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"beam_size": 1, "return_scores": True}])
+@pytest.mark.parametrize("output_layer", ["exact", "scan"])
+def test_answers_have_the_terms_of_their_text(tiny_model: Path, texts: list[str], options, output_layer) -> None:
+    translator = Translator(tiny_model, max_length=40, output_layer=output_layer, **options)
+    plain = translator.translate(texts)
+    results = translator.translate(texts, glossary=GLOSSARY)
+    flags = [bool(GLOSSARY.find(text)) for text in texts]
+    assert sum(flags) == 3
+    for text, before, after, terms in zip(texts, plain, results, flags, strict=True):
+        assert holds_terms(text, after.text)
+        assert terms or after.tokens == before.tokens
+        assert after.token_scores or not before.token_scores
+    assert not all(holds_terms(text, before.text) for text, before in zip(texts, plain, strict=True))
+    alone = [translator.translate([text], glossary=GLOSSARY)[0] for text in texts]
+    assert [each.tokens for each in alone] == [each.tokens for each in results]
+
+
+def test_other_answers_have_the_terms_too(tiny_model: Path) -> None:
+    translator = Translator(tiny_model)
+    (results,) = translator.translate(["Lu balo."], glossary=GLOSSARY, num_hypotheses=4, max_length=40)
+    assert len(results.hypotheses) > 1
+    assert all(holds_terms("Lu balo.", answer.text) for answer in results.hypotheses)
+
+
+def test_what_the_vocabulary_cannot_write_takes_the_place_of_words(tiny_model: Path) -> None:
+    translator = Translator(tiny_model)
+    (plain,) = translator.translate(["Balo."])
+    (result,) = translator.translate(["Balo."], glossary={"balo": "Ω"})
+    assert "Ω" in result.text and result.text != plain.text
+    text = "balo " * 200
+    (many,) = translator.translate([text], raw=True, glossary={"balo": "mike nodi"}, max_length=40)
+    assert many.text.lower().count("mike nodi") == 200
+
+
+SOURCE, PLAIN = ["the", "word", "ends"], ["a", "palavra", "acaba"]
+
+
+def answered(job: Job) -> Translation:
+    """A decoder of three words that knows which article a noun has, and likes to say the old noun again."""
+    begin = job.begin.text.split() if job.begin else []
+    words = [*begin, *PLAIN[len(begin) :]]
+    firsts = [words]
+    if job.changes.get("max_length"):
+        firsts = [[*begin, each] for each in ("a", "o", "x1", "um", "una")]
+    right = {("o", "nome"): -1.0, ("a", "palavra"): -0.1}
+    if words == ["um", "nome", "acaba"]:  # the likeliest of all, but for the old word
+        words = firsts[0] = ["um", "nome", "palavra", "acaba"]
+        right["um", "nome"] = -0.01
+    given = len(job.begin.text[: job.begin.given].split()) if job.begin else 0
+    answers = []
+    for each in firsts:
+        pairs = zip(["", *each], each, strict=False)
+        scores = [0.0 if n < given else right.get(pair, -4.0) for n, pair in enumerate(pairs)]
+        attention = tuple(tuple(row) for row in np.eye(len(each) + 1, 4))
+        total = sum(scores)
+        tokens = tuple(f"\u2581{word}" for word in each)
+        answers.append(Answer(" ".join(each), total / len(each), total, tokens, (*scores, 0.0), attention))
+    return Translation(job.text, tuple(answers), source_tokens=tuple(f"\u2581{word}" for word in SOURCE))
+
+
+def translated(glossary: Glossary, decode=answered) -> tuple[Translation, list[Job]]:
+    text = " ".join(SOURCE)
+    steps, jobs, answers = term_steps(Job(text), glossary.find(text), True), [], None
+    while True:
+        try:
+            asked: Sequence[Job] = next(steps) if answers is None else steps.send(answers)
+        except StopIteration as end:
+            return end.value, jobs
+        jobs += asked
+        answers = [decode(job) for job in asked]
+
+
+def test_a_term_replaces_its_word_and_the_article_before_it() -> None:
+    result, jobs = translated(Glossary({"word": "nome"}))
+    assert result.text == "o nome acaba"
+    begins = [job.begin for job in jobs]
+    assert begins[:2] == [None, Forced("", 0)]
+    assert set(begins[2:]) == {Forced(text, 0) for text in ("a nome", "Nome", "o nome", "um nome", "una nome")}
+    assert begins[-1] == Forced("o nome", 0)
+    kept, _ = translated(Glossary({"ends": "fim"}))
+    assert kept.text == "a palavra fim"
+    assert kept.token_scores[:2] == answered(Job("")).token_scores[:2]  # of what was given
+    assert kept.hypotheses[0].log_prob == pytest.approx(sum(kept.token_scores))
+
+
+def test_a_term_that_is_there_costs_nothing() -> None:
+    result, jobs = translated(Glossary({"word": ["nome", "palavra"]}))
+    assert result.text == "a palavra acaba" and len(jobs) == 1
+
+
+def test_words_are_replaced_where_no_answer_has_the_term() -> None:
+    def forgets(job: Job) -> Translation:
+        answer = answered(job)
+        bare = [replace(each, text=re.sub("nome", "?", each.text, flags=re.I)) for each in answer.hypotheses]
+        return replace(answer, hypotheses=tuple(bare))
+
+    result, _ = translated(Glossary({"word": "nome"}), forgets)
+    assert result.text == "a nome acaba"
+
+
+def test_what_is_forced_has_the_log_probabilities_of_the_model(tiny_model: Path, sentences: list[str]) -> None:
+    for options in ({"beam_size": 1, "return_scores": True}, {"beam_size": 3}):
+        translator = Translator(tiny_model, **options)
+        for source, other in zip(sentences[:4], sentences[4:8], strict=True):
+            target = translator.translate([other])[0].text
+            (forced,) = translator.translate([source], raw=True, target_prefix=[Forced(target, 0)])
+            (scored,) = translator.score([source], [target])
+            count = len(scored.tokens)
+            assert forced.tokens[:count] == scored.tokens
+            np.testing.assert_allclose(forced.token_scores[:count], scored.token_scores[:count], atol=1e-3)
+            (given,) = translator.translate([source], raw=True, target_prefix=target)
+            assert not any(given.token_scores[:count])
+            assert options["beam_size"] > 1 or given.text == forced.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sampling": True}, {"cube_pruning": "exact"}, {"return_alternatives": True}, {"prefix_bias_beta": 0.5}],
+)
+def test_what_a_glossary_cannot_go_with_is_refused(tiny_model: Path, options) -> None:
+    (name,) = options
+    translator = Translator(tiny_model)
+    with pytest.raises(OptionError, match=f"{name} is .* with a glossary"):
+        translator.translate_iter(["Balo."], glossary=GLOSSARY, **options)
+    with pytest.raises(OptionError, match="with target_prefix"):
+        translator.translate_iter(["Balo."], glossary=GLOSSARY, target_prefix="a")
+    with pytest.raises(InputError, match="give a translation"):
+        translator.translate_iter(["Balo."], glossary={"a": 1})
