@@ -69,18 +69,17 @@ def term_steps(job: Job, terms: Sequence[Term], attends: bool) -> Steps[Translat
     """The answer to a job with all `terms`, which are ranges of its text; with attention if the model `attends`."""
     job = replace(job, changes=job.changes | ({"return_attention": True} if terms and attends else {}))
     (answer,) = yield [job]
-    hopeless: list[Term] = []
     for _ in terms[:ROUNDS]:
-        missing = [term for term in lacking(terms, answer.text) if term not in hopeless]
         words = _Words.of(answer, answer.hypotheses[0], terms)
-        found = [(place, term) for term in missing if (place := words.place(term))]
+        found = [(place, term) for term in lacking(terms, answer.text) if (place := words.place(term))]
         if not found:
             break
         place, term = min(found, key=lambda each: each[0])  # what is before it stays from here on
         better = yield from _decoded(job, answer, words, place, term, terms)
-        hopeless += [] if better else [term]
-        answer = better or answer
-    return replace(answer, hypotheses=tuple(_replaced(answer, each, terms) for each in answer.hypotheses))
+        first, *others = answer.hypotheses
+        answer = better or replace(answer, hypotheses=(_replaced(answer, first, terms, [term]), *others))
+    last = (_replaced(answer, each, terms, lacking(terms, each.text)) for each in answer.hypotheses)
+    return replace(answer, hypotheses=tuple(last))
 
 
 def moved(terms: Sequence[Term], translation: Translation) -> list[Term]:
@@ -121,11 +120,12 @@ class _Words:
         share = np.where(self.free, self.attention.weights @ np.array(inside, np.float64), -1.0)
         if not any(self.free):
             return None
+        own = [*(share > OWN), False, False]  # so that -1 and -2 are no words
         first = likeliest = last = int(share.argmax())
-        while first > 0 and share[first - 1] > OWN:
-            first -= 1
-        while last + 1 < len(share) and share[last + 1] > OWN:
-            last += 1
+        while step := own[first - 1] or 2 * own[first - 2]:  # "dor de cabeça": one word may be between
+            first -= int(step)
+        while step := own[last + 1] or 2 * own[last + 2]:
+            last += int(step)
         return _Place(first, likeliest, last)
 
 
@@ -133,30 +133,25 @@ def _decoded(
     job: Job, answer: Translation, words: _Words, place: _Place, term: Term, terms: Sequence[Term]
 ) -> Steps[Translation | None]:
     """The likeliest answer with a term that is decoded from its place on; None if none of them has it."""
-    text, ranges, first = answer.text, words.attention.target, place.first
-    starts, old = [start for start, _ in ranges], text[slice(*ranges[place.likeliest])]
-    heads, given = [text[: starts[place.likeliest]], text[: starts[first]]], starts[first]
-    before = text[starts[first - 1] : starts[first]] if first else ""
-    if re.fullmatch(rf"[^\W\d_]{{1,{SHORT}}}\s", before):
-        given = starts[first - 1]
-        length = sum(start < given for start, _ in piece_ranges(answer.tokens, text))
-        lengths = {"min_length": 0, "max_length": length + 1, "forced_eos": False}
-        several = {"beam_size": WORDS, "num_hypotheses": WORDS, **lengths}
-        (others,) = yield [Job(job.text, job.changes | ONCE | several, Forced(text[:given], given))]
-        rest = (each.text[given:].strip() for each in others.hypotheses if each.text.startswith(text[:given]))
-        heads += [text[:given], *(f"{text[:given]}{word} " for word in rest if word.isalpha())]
-    heads = list(dict.fromkeys(heads))[: max(1, MOST // len(term.forms))]
-    ways = [_written(head, form) for head in heads for form in term.forms]
-    found = yield [Job(job.text, job.changes | ONCE, Forced(way, given)) for way in ways]
-    sound = [way for way in zip(ways, found, strict=True) if term not in lacking(terms, way[1].text)]
-    if not sound:
-        return None
-    again = re.compile(rf"\b{re.escape(old)}\b", re.I)
+    text, ranges = answer.text, words.attention.target
+    given, heads = yield from _heads(job, answer, ranges, place)
+    heads = heads[: max(1, MOST // len(term.forms))]
+    again = re.compile(rf"\b{re.escape(text[slice(*ranges[place.likeliest])])}\b", re.I)
+    often = len(again.findall(text, ranges[place.last][1]))
 
     def worth(way: tuple[str, Translation]) -> tuple[bool, float]:
         scores = way[1].token_scores
-        return not again.search(way[1].text, len(way[0])), sum(scores) / max(1, len(scores))
+        return len(again.findall(way[1].text, given)) <= often, sum(scores) / max(1, len(scores))
 
+    sound = list[tuple[str, Translation]]()
+    for tail in dict.fromkeys(("", _next_word(text, ranges, place.last))):
+        ways = [_written(head, form) + tail for head in heads for form in term.forms]
+        found = yield [Job(job.text, job.changes | ONCE, Forced(way, given)) for way in ways]
+        sound += [way for way in zip(ways, found, strict=True) if term not in lacking(terms, way[1].text)]
+        if any(worth(way)[0] for way in sound):
+            break  # else all say the old word again: continue with the word after it
+    else:
+        return None
     chosen, _ = max(sound, key=worth)
     (better,) = yield [Job(job.text, job.changes | {"return_scores": True}, Forced(chosen, given))]
     if term in lacking(terms, better.text):  # a beam may have gone on with the word
@@ -164,10 +159,41 @@ def _decoded(
     return replace(better, hypotheses=tuple(_rescored(each, answer.hypotheses[0]) for each in better.hypotheses))
 
 
+def _next_word(text: str, ranges: Sequence[tuple[int, int]], number: int) -> str:
+    """The text after a word, up to the end of the next one that is no sign, or of all."""
+    end = next((end for start, end in ranges[number + 1 :] if text[start].isalnum()), len(text))
+    return text[ranges[number][1] : end]
+
+
+def _heads(
+    job: Job, answer: Translation, ranges: Sequence[tuple[int, int]], place: _Place
+) -> Steps[tuple[int, list[str]]]:
+    """Beginnings of an answer that a term may follow, and how many characters of it they share.
+
+    They end before the words that translate the term, before its likeliest word, before the short word right before
+    them, or after another one in its place.
+    """
+    text = answer.text
+    first, likeliest = ranges[place.first][0], ranges[place.likeliest][0]
+    given = ranges[place.first - 1][0] if place.first else 0
+    if not re.fullmatch(rf"[^\W\d_]{{1,{SHORT}}}\s", text[given:first]):
+        return first, list(dict.fromkeys([text[:first], text[:likeliest]]))
+    length = sum(start < given for start, _ in piece_ranges(answer.tokens, text))
+    lengths = {"min_length": 0, "max_length": length + 1, "forced_eos": False}
+    several = {"beam_size": WORDS, "num_hypotheses": WORDS, **lengths}
+    (others,) = yield [Job(job.text, job.changes | ONCE | several, Forced(text[:given], given))]
+    rest = (each.text[given:].strip() for each in others.hypotheses if each.text.startswith(text[:given]))
+    short = [f"{text[:given]}{word} " for word in rest if word.isalpha() and len(word) <= SHORT + 2]
+    return given, list(dict.fromkeys([text[:first], text[:likeliest], text[:given], *short]))
+
+
 def _written(head: str, form: str) -> str:
     """A form of a term after the beginning of a sentence; with a capital letter if it is the first word."""
-    gap = " " if head and head[-1].isalnum() else ""
-    return head + gap + (form if any(map(str.isalnum, head)) else form[:1].upper() + form[1:])
+    return head + (" " if head and head[-1].isalnum() else "") + _cased(head, form)
+
+
+def _cased(head: str, form: str) -> str:
+    return form if any(map(str.isalnum, head)) else form[:1].upper() + form[1:]
 
 
 def _rescored(answer: Answer, before: Answer) -> Answer:
@@ -185,16 +211,15 @@ def _rescored(answer: Answer, before: Answer) -> Answer:
     return replace(answer, score=score, log_prob=total, token_scores=tuple(scores))
 
 
-def _replaced(translation: Translation, answer: Answer, terms: Sequence[Term]) -> Answer:
-    """The answer with each term that it lacks instead of the words that attend most to it, or at the end."""
-    missing = lacking(terms, answer.text)
+def _replaced(translation: Translation, answer: Answer, terms: Sequence[Term], missing: Sequence[Term]) -> Answer:
+    """The answer with each term that is `missing` instead of the words that attend most to it, or at the end."""
     if not missing:
         return answer
     words, changes, end = _Words.of(translation, answer, terms), list[Change](), len(answer.text)
     for term in missing:
         if place := words.place(term):
             first, last = (words.attention.target[number] for number in (place.first, place.last))
-            changes.append(Change(first[0], last[1], term.forms[0]))
+            changes.append(Change(first[0], last[1], _cased(answer.text[: first[0]], term.forms[0])))
             words.free[place.first : place.last + 1] = [False] * (place.last + 1 - place.first)
         else:
             changes.append(Change(end, end, " " * (end > 0) + term.forms[0]))

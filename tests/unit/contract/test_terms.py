@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,27 +65,35 @@ def test_what_the_vocabulary_cannot_write_takes_the_place_of_words(tiny_model: P
 SOURCE, PLAIN = ["the", "word", "ends"], ["a", "palavra", "acaba"]
 
 
-def answered(job: Job) -> Translation:
-    """A decoder of three words that knows which article a noun has, and likes to say the old noun again."""
-    begin = job.begin.text.split() if job.begin else []
-    words = [*begin, *PLAIN[len(begin) :]]
-    firsts = [words]
-    if job.changes.get("max_length"):
-        firsts = [[*begin, each] for each in ("a", "o", "x1", "um", "una")]
-    right = {("o", "nome"): -1.0, ("a", "palavra"): -0.1}
-    if words == ["um", "nome", "acaba"]:  # the likeliest of all, but for the old word
-        words = firsts[0] = ["um", "nome", "palavra", "acaba"]
-        right["um", "nome"] = -0.01
+RIGHT = {("o", "nome"): -1.0, ("a", "palavra"): -0.1, ("um", "nome"): -0.01}  # articles that a noun has
+
+
+def said(job: Job, several: list[list[str]]) -> Translation:
+    """Answers of these words with their scores and attention."""
     given = len(job.begin.text[: job.begin.given].split()) if job.begin else 0
     answers = []
-    for each in firsts:
-        pairs = zip(["", *each], each, strict=False)
-        scores = [0.0 if n < given else right.get(pair, -4.0) for n, pair in enumerate(pairs)]
+    for each in several:
+        scores = [0.0 if n < given else RIGHT.get((each[max(n - 1, 0)], word), -4.0) for n, word in enumerate(each)]
         attention = tuple(tuple(row) for row in np.eye(len(each) + 1, 4))
-        total = sum(scores)
-        tokens = tuple(f"\u2581{word}" for word in each)
+        total, tokens = sum(scores), tuple(f"\u2581{word}" for word in each)
         answers.append(Answer(" ".join(each), total / len(each), total, tokens, (*scores, 0.0), attention))
     return Translation(job.text, tuple(answers), source_tokens=tuple(f"\u2581{word}" for word in SOURCE))
+
+
+def answered(job: Job) -> Translation:
+    """A decoder that knows which article a noun has, and says the old noun again where it likes it best."""
+    begin = job.begin.text.split() if job.begin else []
+    if job.changes.get("max_length"):
+        return said(job, [[*begin, each] for each in ("a", "o", "x1", "um", "una", "palavra", "enormemente")])
+    words = [*begin, *PLAIN[len(begin) :]]
+    return said(job, [["um", "nome", "palavra", "acaba"] if words == ["um", "nome", "acaba"] else words])
+
+
+def stubborn(job: Job) -> Translation:
+    """The same, but it continues with the old noun after every article."""
+    begin = job.begin.text.split() if job.begin else []
+    again = begin[-1:] and begin[-1].lower() == "nome"
+    return said(job, [[*begin, "palavra", "acaba"]]) if again else answered(job)
 
 
 def translated(glossary: Glossary, decode=answered) -> tuple[Translation, list[Job]]:
@@ -108,6 +115,9 @@ def test_a_term_replaces_its_word_and_the_article_before_it() -> None:
     assert begins[:2] == [None, Forced("", 0)]
     assert set(begins[2:]) == {Forced(text, 0) for text in ("a nome", "Nome", "o nome", "um nome", "una nome")}
     assert begins[-1] == Forced("o nome", 0)
+    result, jobs = translated(Glossary({"word": "nome"}), stubborn)
+    assert result.text == "o nome acaba"
+    assert jobs[-1].begin == Forced("o nome acaba", 0)  # with the word after the old one
     kept, _ = translated(Glossary({"ends": "fim"}))
     assert kept.text == "a palavra fim"
     assert kept.token_scores[:2] == answered(Job("")).token_scores[:2]  # of what was given
@@ -121,9 +131,7 @@ def test_a_term_that_is_there_costs_nothing() -> None:
 
 def test_words_are_replaced_where_no_answer_has_the_term() -> None:
     def forgets(job: Job) -> Translation:
-        answer = answered(job)
-        bare = [replace(each, text=re.sub("nome", "?", each.text, flags=re.I)) for each in answer.hypotheses]
-        return replace(answer, hypotheses=tuple(bare))
+        return said(job, [re.sub("nome", "?", answer.text, flags=re.I).split() for answer in answered(job).hypotheses])
 
     result, _ = translated(Glossary({"word": "nome"}), forgets)
     assert result.text == "a nome acaba"
