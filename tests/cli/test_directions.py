@@ -81,6 +81,17 @@ def test_a_shortlist_of_one_direction(
     assert same > 0.8 * len(translations)  # not all: text cut into pieces anew may differ
 
 
+def test_a_multilingual_model_is_tuned_in_one_direction(
+    call: Run, make_transformer: Callable[..., Path], text: Path
+) -> None:
+    model = make_transformer(source_tag="source", target_tag=True, languages=LANGUAGES)
+    job = "tune", model, "--text", text, "--sentences", 3, "--beam-size", 1, "--dry-run"
+    call(*job).refused(2, "source_language is missing", "aa, bb, cc")
+    languages = ("--source-language", "cc", "--target-language", "aa")
+    result = call(*job, *languages)
+    assert result.status == 0 and b"int8 exact" in result.out, result.err
+
+
 def test_directions_that_cannot_be_meant_are_said(
     call: Run, make_transformer: Callable[..., Path], tiny_model: Path, text: Path, tmp_path: Path
 ) -> None:

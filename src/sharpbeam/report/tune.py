@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.loading import bundled_models, find_model
@@ -91,6 +92,8 @@ def tune(
     threads: int = 1,
     same: float = SAME,
     dry_run: bool = False,
+    source_language: str = "",
+    target_language: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Tuning:
     """Measure number types and output layers on `text`, and write the fastest that qualifies to the model.
@@ -101,10 +104,10 @@ def tune(
     with `dry_run`, nothing is written. Layers without a sound artifact are skipped, as is a shortlist without a
     fallback test, which cannot say what it lacks. Times are medians of three rounds, interleaved, on this machine.
 
-    `beam_size` None is the model's own default. `model` is the folder of a translation model, `text` names files with
-    one source sentence a line; without any, sample sentences of the package are translated. Raises InputError for text
-    without a sentence, ModelError for a model that cannot be read, OutputError for one that cannot be written to: the
-    models that come with the package are not written to.
+    `beam_size` None is the model's own default, as are languages that are empty. `model` is the folder of a translation
+    model, `text` names files with one source sentence a line; without any, sample sentences are translated. Raises
+    InputError for text without a sentence, ModelError for a model that cannot be read, OutputError for one that cannot
+    be written to: the models that come with the package are not written to.
     """
     require(sentences >= 1, "sentences", sentences, "1 or more")
     require(0 < same <= 1, "same", same, "above 0 and at most 1")
@@ -114,13 +117,15 @@ def tune(
     if not dry_run:
         check_folder(folder, f"the choice to {folder}", "a copy of the model, or --dry-run")
     say = progress or (lambda _: None)
-    reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads))
+    languages = {"source_language": source_language, "target_language": target_language}
+    named: Any = {name: code for name, code in languages.items() if code}
+    reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads), **named)
     files = [Path(one) for one in text]
     lines = sentences_or_sample(reference.loaded, TextInput(files) if files else None, sentences)
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]
-    translators = {kind: Translator(folder, compute_type=kind, threads=threads) for kind in TYPES}
+    translators = {kind: Translator(folder, compute_type=kind, threads=threads, **named) for kind in TYPES}
     loaded = Translator(folder, threads=threads, compute_type="auto").loaded
     present = loaded.machine.compute_type, loaded.layer_name(loaded.options.changed(beam_size=beam))  # without flags
     names, skipped = _choices(translators["int8"], present)

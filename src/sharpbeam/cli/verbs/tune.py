@@ -17,6 +17,8 @@ def tune(
     text: list[Path] = option((), "Source text of the kind you translate, one sentence a line. Default: samples."),
     beam_size: int | None = option(None, "Hypotheses kept at each step; 1 = greedy. Default: the model's own.", ge=1),
     sentences: int = option(100, "Sentences of the text that every choice translates."),
+    source_language: str = option("", "Language of the text, for a multilingual model."),
+    target_language: str = option("", "Language to translate into, for a multilingual model."),
     threads: int = option(1, "Workers that decode in parallel."),
     same: float = option(0.99, "Least share of sentences with the answer of float32, or as many as now."),
     dry_run: bool = option(False, "Measure, and write nothing."),
@@ -47,6 +49,8 @@ def tune(
         threads=threads,
         same=same,
         dry_run=dry_run,
+        source_language=source_language,
+        target_language=target_language,
         progress=lambda note: print(f"{begin}{note}", end=end, file=sys.stderr, flush=True),
     )
     print(begin, end="", file=sys.stderr, flush=True)
