@@ -57,11 +57,11 @@ class Constraints {
   int64_t wanted(const RowView& rows, const std::vector<RequestRows>& requests, const TokenTree& tree);
   const std::vector<int64_t>& own_wanted() const { return wanted_; }
 
-  // Puts the next token of its prefix among the `k` candidates [R, k] of each row that follows it, if the output
-  // layer did not find it: instead of the last one. Only where its log probability is asked for.
+  // Asks the output layer for the log probability of the next token of prefixes, where it counts. With a bias the token
+  // is put among the `k` candidates [R, k] of its row if it is not there: instead of the last one. Throws BrokenModel.
   int64_t complete(const RowView& rows, Forward& forward, const float* hidden, int64_t k, int32_t* token,
                    float* log_prob);
-  // Whether a row has one candidate, whose log probability is not the output layer's.
+  // Whether a row has one candidate, whose log probability rests on no estimate.
   bool forces(int64_t row) const { return forces_next(row) || forces_eos(row); }
 
   // The candidates under the rules [R, k], valid until the next call, and while the arrays are. `total` [R] or null:
@@ -116,7 +116,7 @@ class Constraints {
   std::vector<Candidate> row_;
   std::vector<int32_t> token_;  // [R, k], as are these
   std::vector<float> log_prob_, value_;
-  // Tokens of prefixes that were not found: hidden vectors, requests and log probabilities.
+  // Tokens of prefixes whose log probability is asked for: hidden vectors, requests and log probabilities.
   std::vector<float> missing_hidden_, missing_log_prob_;
   std::vector<int32_t> missing_row_, missing_token_, missing_request_;
 };

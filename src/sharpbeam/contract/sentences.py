@@ -34,7 +34,7 @@ class Contract:
     attention: bool = False  # and answers have it
     penalty: float = 0.0  # the length penalty of a line's score
     pattern: re.Pattern[str] | None = None  # of spans that the user wants to be protected
-    glossary: Glossary | None = None  # whose terms stay as they are written, so that decoding finds them
+    glossary: Glossary | None = None  # whose terms are found in what is decoded
     again: bool = True  # what is unsound is decoded again
     plain: bool = False  # there is nothing to protect, as `is_plain` says
     messages: int = 3  # ICU messages inside of each other that are translated
@@ -49,7 +49,8 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         (answer,) = yield [Job(text, dict(contract.changes))]
         best, cut = answer.hypotheses[0], answer.truncated
         return replace(answer, sentence_flags=answer_flags(text, best, (), cut, contract.target))
-    hidden = blanked(text, [*spans, *_terms(text, contract)])
+    own = [term for term in _terms(text, contract) if _is_exact(term.text, contract)]
+    hidden = blanked(text, [*spans, *own])
     case = case_of(text, hidden, contract.language, contract.spelling.rarity)
     changes = dict(contract.changes)
     if case and case.name == "words" and contract.attends:
@@ -82,6 +83,11 @@ def spans_of(text: str, own: re.Pattern[str] | Sequence[tuple[int, int]] | None,
 def _terms(text: str, contract: Contract) -> list[Span]:
     terms = contract.glossary.find(text) if contract.glossary else []
     return [Span(term.start, term.end, text[term.start : term.end]) for term in terms]
+
+
+def _is_exact(term: str, contract: Contract) -> bool:
+    """Whether a term is found as it is written only, so that decoding has to see it so."""
+    return contract.glossary is not None and term in contract.glossary.terms and not term.islower()
 
 
 def with_unwritten(text: str, spans: Sequence[Span], contract: Contract) -> Sequence[Span]:

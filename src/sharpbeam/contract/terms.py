@@ -1,8 +1,8 @@
 """Terms of a glossary in answers: a term that lacks takes the place of the words that attend most to its source.
 
-The answer is decoded again from that place on, in several ways: after the words before it as they are, without the
-short word right before it, and with others in its place ("o nome" for "a palavra"). The likeliest answer that has the
-term counts. Where none has it, as its letters are not in the vocabulary, the words are replaced and nothing else.
+The answer is decoded again from that place on, with the article right before it and with its other forms ("o nome" for
+"a palavra"). The likeliest answer that has the term, and not the old word again, counts. Where there is none, the words
+are replaced and nothing else. Terms that are decoded add nothing to the score, as a target prefix.
 
 Constraints in the search (Post & Vilar 2018) let the model choose the place, which often takes the wrong one: a term
 that it would not say itself is improbable everywhere (docs/lab/guards.md).
@@ -16,30 +16,36 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sharpbeam.contract.answers import Change, changed_answer
 from sharpbeam.contract.sentences import Contract, bare
 from sharpbeam.contract.steps import Job, R, Steps, together
-from sharpbeam.contract.words import WordAttention, piece_ranges, word_attention
+from sharpbeam.contract.words import WordAttention, word_attention
 from sharpbeam.decoding.inputs import Forced
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.schema import require
-from sharpbeam.text.glossary import Term, lacking, places
+from sharpbeam.text.glossary import Term, article_forms, joined_at, lacking, places, spaceless
 
-SHORT = 4  # letters of a word that changes with the one after it, as articles do
-WORDS = 5  # likeliest ones that are tried in its place
-MOST = 24  # ways that are tried for one term
-ROUNDS = 8  # terms of a text for which it is decoded again; others replace words
+MOST = 16  # ways that are tried for one term
+ROUNDS, LONGEST = 6, 128  # terms for which a text is decoded again, and tokens that it may have; others replace words
 ONCE: dict[str, Any] = {
     "beam_size": 1,
     "num_hypotheses": 1,
+    "patience": 1.0,
     "coverage_penalty": 0.0,
     "return_scores": True,
     "return_attention": False,
 }
 OWN = 0.5  # of its attention a word gives to a term that it translates
-_REFUSED = {"sampling": False, "cube_pruning": "none", "return_alternatives": False, "prefix_bias_beta": 0.0}
+_REFUSED = {
+    "sampling": False,
+    "cube_pruning": "none",
+    "return_alternatives": False,
+    "prefix_bias_beta": 0.0,
+    "search": "beam",
+}
 
 
 def check_options(options: DecodeOptions) -> None:
@@ -69,17 +75,18 @@ def term_steps(job: Job, terms: Sequence[Term], attends: bool) -> Steps[Translat
     """The answer to a job with all `terms`, which are ranges of its text; with attention if the model `attends`."""
     job = replace(job, changes=job.changes | ({"return_attention": True} if terms and attends else {}))
     (answer,) = yield [job]
+    hopeless: list[Term] = []
     for _ in terms[:ROUNDS]:
         words = _Words.of(answer, answer.hypotheses[0], terms)
-        found = [(place, term) for term in lacking(terms, answer.text) if (place := words.place(term))]
-        if not found:
+        missing = [term for term in lacking(terms, answer.text) if term not in hopeless][:MOST]
+        found = [(place, term) for term in missing if (place := words.place(term))]
+        if not found or len(answer.tokens) > LONGEST:
             break
         place, term = min(found, key=lambda each: each[0])  # what is before it stays from here on
-        better = yield from _decoded(job, answer, words, place, term, terms)
-        first, *others = answer.hypotheses
-        answer = better or replace(answer, hypotheses=(_replaced(answer, first, terms, [term]), *others))
-    last = (_replaced(answer, each, terms, lacking(terms, each.text)) for each in answer.hypotheses)
-    return replace(answer, hypotheses=tuple(last))
+        better = yield from _decoded(job, answer, words, place, term)
+        hopeless += [] if better else [term]
+        answer = better or answer
+    return replace(answer, hypotheses=tuple(_replaced(answer, each, terms) for each in answer.hypotheses))
 
 
 def moved(terms: Sequence[Term], translation: Translation) -> list[Term]:
@@ -104,57 +111,61 @@ class _Words:
 
     text: str
     attention: WordAttention
-    free: list[bool]  # [T]
+    free: NDArray[np.bool_]  # [T]
+
+    starts: NDArray[np.intp]  # [S] of the words of the source
 
     @staticmethod
     def of(translation: Translation, answer: Answer, terms: Sequence[Term]) -> _Words:
         text = answer.text
         attention = word_attention(translation.source, text, replace(translation, hypotheses=(answer,)))
-        held = [place for place in places(terms, text) if place]
-        words = attention.target
-        free = [text[a].isalnum() and not any(c < b and a < d for c, d in held) for a, b in words]
-        return _Words(text, attention, free)
+        free = np.array([text[start].isalnum() for start, _ in attention.target], bool)
+        begins, ends = (np.array([word[side] for word in attention.target], np.intp) for side in (0, 1))
+        for place in filter(None, places(terms, text)):
+            free[np.searchsorted(ends, place[0], "right") : np.searchsorted(begins, place[1])] = False
+        return _Words(text, attention, free, np.array([start for start, _ in attention.source], np.intp))
 
     def place(self, term: Term) -> _Place | None:
-        inside = [term.start <= start < term.end for start, _ in self.attention.source]
-        share = np.where(self.free, self.attention.weights @ np.array(inside, np.float64), -1.0)
-        if not any(self.free):
+        if not self.free.any():
             return None
+        first, end = np.searchsorted(self.starts, (term.start, term.end))
+        share = np.where(self.free, self.attention.weights[:, first:end].sum(1), -1.0)
         own = [*(share > OWN), False, False]  # so that -1 and -2 are no words
+        may = [*self.free, False]
         first = likeliest = last = int(share.argmax())
-        while step := own[first - 1] or 2 * own[first - 2]:  # "dor de cabeça": one word may be between
+        while step := own[first - 1] or 2 * (may[first - 1] and own[first - 2]):  # "dor de cabeça": a word between
             first -= int(step)
-        while step := own[last + 1] or 2 * own[last + 2]:
+        while step := own[last + 1] or 2 * (may[last + 1] and own[last + 2]):
             last += int(step)
         return _Place(first, likeliest, last)
 
 
-def _decoded(
-    job: Job, answer: Translation, words: _Words, place: _Place, term: Term, terms: Sequence[Term]
-) -> Steps[Translation | None]:
+def _decoded(job: Job, answer: Translation, words: _Words, place: _Place, term: Term) -> Steps[Translation | None]:
     """The likeliest answer with a term that is decoded from its place on; None if none of them has it."""
     text, ranges = answer.text, words.attention.target
-    given, heads = yield from _heads(job, answer, ranges, place)
-    heads = heads[: max(1, MOST // len(term.forms))]
+    given, heads = _heads(text, ranges, place)
+    starts = [_written(text, head, form) for form in term.forms for head in heads][:MOST]
+    after = text[ranges[place.last][1] :]
     again = re.compile(rf"\b{re.escape(text[slice(*ranges[place.likeliest])])}\b", re.I)
-    often = len(again.findall(text, ranges[place.last][1]))
+    often = len(again.findall(after))
 
-    def worth(way: tuple[str, Translation]) -> tuple[bool, float]:
-        scores = way[1].token_scores
-        return len(again.findall(way[1].text, given)) <= often, sum(scores) / max(1, len(scores))
+    def sound(start: str, found: Translation) -> bool:
+        rest = found.text[len(start) :]
+        whole = any(map(str.isalnum, rest)) or not any(map(str.isalnum, after))
+        same = found.text.startswith(start) and not joined_at(found.text, len(start))
+        return whole and same and len(again.findall(rest)) <= often
 
-    sound = list[tuple[str, Translation]]()
     for tail in dict.fromkeys(("", _next_word(text, ranges, place.last))):
-        ways = [_written(head, form) + tail for head in heads for form in term.forms]
-        found = yield [Job(job.text, job.changes | ONCE, Forced(way, given)) for way in ways]
-        sound += [way for way in zip(ways, found, strict=True) if term not in lacking(terms, way[1].text)]
-        if any(worth(way)[0] for way in sound):
-            break  # else all say the old word again: continue with the word after it
+        found = yield [Job(job.text, job.changes | ONCE, Forced(start + tail, given)) for start in starts]
+        pairs = [pair for pair in zip(starts, found, strict=True) if sound(*pair)]
+        if pairs:  # else all say the old word again, or no more: continue with the word after it
+            break
     else:
         return None
-    chosen, _ = max(sound, key=worth)
-    (better,) = yield [Job(job.text, job.changes | {"return_scores": True}, Forced(chosen, given))]
-    if term in lacking(terms, better.text):  # a beam may have gone on with the word
+    chosen, _ = max(pairs, key=lambda pair: sum(pair[1].token_scores) / max(1, len(pair[1].token_scores)))
+    begin = Forced(chosen + tail, len(chosen + tail))
+    (better,) = yield [Job(job.text, job.changes | {"return_scores": True}, begin)]
+    if not sound(chosen, better):  # a beam may have continued the word
         return None
     return replace(better, hypotheses=tuple(_rescored(each, answer.hypotheses[0]) for each in better.hypotheses))
 
@@ -165,35 +176,26 @@ def _next_word(text: str, ranges: Sequence[tuple[int, int]], number: int) -> str
     return text[ranges[number][1] : end]
 
 
-def _heads(
-    job: Job, answer: Translation, ranges: Sequence[tuple[int, int]], place: _Place
-) -> Steps[tuple[int, list[str]]]:
-    """Beginnings of an answer that a term may follow, and how many characters of it they share.
+def _heads(text: str, ranges: Sequence[tuple[int, int]], place: _Place) -> tuple[int, list[str]]:
+    """How many characters the answers share, and what may be before a term.
 
-    They end before the words that translate the term, before its likeliest word, before the short word right before
-    them, or after another one in its place.
+    These are the words before those that translate the term, with the other forms of an article right before it; and
+    those before its likeliest word.
     """
-    text = answer.text
     first, likeliest = ranges[place.first][0], ranges[place.likeliest][0]
     given = ranges[place.first - 1][0] if place.first else 0
-    if not re.fullmatch(rf"[^\W\d_]{{1,{SHORT}}}\s", text[given:first]):
-        return first, list(dict.fromkeys([text[:first], text[:likeliest]]))
-    length = sum(start < given for start, _ in piece_ranges(answer.tokens, text))
-    lengths = {"min_length": 0, "max_length": length + 1, "forced_eos": False}
-    several = {"beam_size": WORDS, "num_hypotheses": WORDS, **lengths}
-    (others,) = yield [Job(job.text, job.changes | ONCE | several, Forced(text[:given], given))]
-    rest = (each.text[given:].strip() for each in others.hypotheses if each.text.startswith(text[:given]))
-    short = [f"{text[:given]}{word} " for word in rest if word.isalpha() and len(word) <= SHORT + 2]
-    return given, list(dict.fromkeys([text[:first], text[:likeliest], text[:given], *short]))
+    article = text[given:first].rstrip()
+    forms = article_forms(article) if len(article) < first - given else []
+    heads = [text[:first], text[:likeliest], *(f"{text[:given]}{form} " for form in forms)]
+    return given if forms else first, list(dict.fromkeys(heads))
 
 
-def _written(head: str, form: str) -> str:
-    """A form of a term after the beginning of a sentence; with a capital letter if it is the first word."""
-    return head + (" " if head and head[-1].isalnum() else "") + _cased(head, form)
-
-
-def _cased(head: str, form: str) -> str:
-    return form if any(map(str.isalnum, head)) else form[:1].upper() + form[1:]
+def _written(text: str, head: str, form: str) -> str:
+    """A form of a term after the beginning of an answer; as its first word in the case of that."""
+    gap = head[-1:].isalnum() and not spaceless(head[-1]) and not spaceless(form[0])
+    first, own = re.search(r"\w", text), re.match(r"\w+", form)
+    large = not any(map(str.isalnum, head)) and first and first[0].isupper() and own and own[0].islower()
+    return head + " " * gap + (form[:1].upper() + form[1:] if large else form)
 
 
 def _rescored(answer: Answer, before: Answer) -> Answer:
@@ -211,16 +213,18 @@ def _rescored(answer: Answer, before: Answer) -> Answer:
     return replace(answer, score=score, log_prob=total, token_scores=tuple(scores))
 
 
-def _replaced(translation: Translation, answer: Answer, terms: Sequence[Term], missing: Sequence[Term]) -> Answer:
-    """The answer with each term that is `missing` instead of the words that attend most to it, or at the end."""
+def _replaced(translation: Translation, answer: Answer, terms: Sequence[Term]) -> Answer:
+    """The answer with each term that it lacks instead of the words that attend most to it, or at the end."""
+    missing, text = lacking(terms, answer.text), answer.text
     if not missing:
         return answer
-    words, changes, end = _Words.of(translation, answer, terms), list[Change](), len(answer.text)
+    words, changes = _Words.of(translation, answer, terms), list[Change]()
     for term in missing:
         if place := words.place(term):
-            first, last = (words.attention.target[number] for number in (place.first, place.last))
-            changes.append(Change(first[0], last[1], _cased(answer.text[: first[0]], term.forms[0])))
-            words.free[place.first : place.last + 1] = [False] * (place.last + 1 - place.first)
+            start, end = words.attention.target[place.first][0], words.attention.target[place.last][1]
+            changes.append(Change(start, end, _written(text, text[:start], term.forms[0])[start:]))
+            words.free[place.first : place.last + 1] = False
         else:
-            changes.append(Change(end, end, " " * (end > 0) + term.forms[0]))
+            gap = " " * (bool(text) and not spaceless(text[-1]))
+            changes.append(Change(len(text), len(text), gap + term.forms[0]))
     return changed_answer(answer, sorted(changes, key=lambda change: change.start))

@@ -132,7 +132,8 @@ def encode_prefixes(
             first = [*tag, *loaded.target.encode(prefix.text[: prefix.given])]
             same = itertools.takewhile(bool, map(int.__eq__, first, tokens))
             log_prob[sum(same) :] = math.nan  # what the model says
-            tokens, log_prob = tokens[: most - 1], log_prob[: most - 1]
+            kept = max(most - 1, len(tag))
+            tokens, log_prob = tokens[:kept], log_prob[:kept]
         elif len(tokens) >= most:
             raise InputError(
                 f"target prefix {index} has {len(tokens)} tokens; it must have fewer than max_length ({most}). "

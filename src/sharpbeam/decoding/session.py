@@ -105,7 +105,8 @@ class Session(Generic[T]):
         the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
         Raises InputError or OptionError if it cannot be decoded.
         """
-        common: Any = {"target_prefix": [target_prefix], "priority": priority, "options": options}
+        prefix = None if target_prefix is None else [target_prefix]
+        common: Any = {"target_prefix": prefix, "priority": priority, "options": options}
         (handle,) = self.submit_all([text], **common, **keywords)
         return handle
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sharpbeam.contract.steps import Job
-from sharpbeam.contract.terms import moved, term_steps
+from sharpbeam.contract.terms import check_options, moved, term_steps
 from sharpbeam.decoding.inputs import Forced
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents import DocumentTranslation
@@ -63,7 +62,8 @@ class Decoder:
             if rank:
                 answers = [self._ranked(job, rank) for job in value]
                 continue
-            self.ticket.add(len(value) - (answers is None))  # the text itself was counted as a sentence
+            sentences = sum(job.begin is None for job in value)  # others are of the same sentences again
+            self.ticket.add(sentences - (answers is None))  # the text itself was counted as a sentence
             if answers is None and self.ticket.texts > 1:
                 await asyncio.sleep(0)  # others are read first: sentences that come together are decoded together
             answers = await self._decode(value)
@@ -78,6 +78,8 @@ class Decoder:
 
     async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
         """The translations of all jobs, of which as many are in flight as the request has places."""
+        if self.glossary is not None:
+            check_options(self.engines[self.route[-1].model].translator.defaults)
 
         async def sentence(job: Job) -> Translation:
             async with self.ticket.places:
@@ -102,10 +104,11 @@ class Decoder:
             done, value = next_jobs(steps, answers)
             if done:
                 break
-            answers = await all_of(partial(self._decoded, last), value)
+            answers = [await self._decoded(last, each) for each in value]
         translation: Translation = value
-        self.ticket.finished()
-        self.metrics.sentences.inc()
+        if job.begin is None:
+            self.ticket.finished()
+            self.metrics.sentences.inc()
         if before:  # attention is to the words of the pivot, which are not the client's
             hypotheses = tuple(replace(answer, attention=None) for answer in translation.hypotheses)
             translation = Translation(job.text, hypotheses, translation.truncated)

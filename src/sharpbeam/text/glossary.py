@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sharpbeam.errors import InputError
@@ -15,6 +16,7 @@ from sharpbeam.text.termbase import read_termbase
 Terms = Mapping[str, str | Sequence[str]]
 
 MOST_LETTERS, MOST_FORMS = 200, 32  # of a term or a form; forms of a term
+_LETTER = re.compile(rf"[^\W{ALONE}]")
 _WORD = rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]"
 
 
@@ -73,20 +75,49 @@ def spaceless(letter: str) -> bool:
     return re.match(rf"[{ALONE}]", letter) is not None
 
 
+def joined_at(text: str, at: int) -> bool:
+    """Whether a letter or digit is there, of a script that is written with spaces."""
+    return _LETTER.match(text, at) is not None
+
+
+@cache
+def _articles() -> dict[str, list[str]]:
+    lines = (Path(__file__).parent / "articles.txt").read_text(encoding="utf-8").splitlines()
+    groups = [line.split() for line in lines]
+    words = {word for group in groups for word in group}
+    return {word: [each for group in groups if word in group for each in group] for word in words}
+
+
+def article_forms(word: str) -> list[str]:
+    """The forms of an article or the like, as of "la": el, la, los, las, le, les, il, ...; none of other words."""
+    forms = _articles().get(word.lower(), [])
+    return [form.capitalize() if word[:1].isupper() else form for form in forms]
+
+
 def places(terms: Sequence[Term], translation: str) -> list[tuple[int, int] | None]:
     """Where each term is in a translation: the first form of it, in any case and as whole words, of no term before."""
-    matches: dict[tuple[str, ...], Iterator[re.Match[str]]] = {}  # those of a term that are left
+    folded = translation.lower() if len(translation.lower()) == len(translation) else translation
+    matches: dict[tuple[str, ...], Iterator[tuple[int, int]]] = {}  # those of a term that are left
     used, found = bytearray(len(translation)), list[tuple[int, int] | None]()
     for term in terms:
         if term.forms not in matches:
-            forms = "|".join(re.escape(form) for form in term.forms)
-            whole = rf"(?<![^\W{ALONE}])(?:{forms})(?![^\W{ALONE}])"
-            matches[term.forms] = re.finditer(whole, translation, re.I)
-        place = next((each for each in matches[term.forms] if not any(used[each.start() : each.end()])), None)
-        found.append(place and place.span())
+            every = (place for form in term.forms for place in _whole(form.lower(), folded))
+            matches[term.forms] = iter(sorted(every, key=lambda place: place[0]))
+        place = next((each for each in matches[term.forms] if not any(used[slice(*each)])), None)
+        found.append(place)
         if place is not None:
-            used[place.start() : place.end()] = b"\1" * len(place[0])
+            used[slice(*place)] = b"\1" * (place[1] - place[0])
     return found
+
+
+def _whole(form: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a form is in a text as whole words."""
+    start = text.find(form)
+    while start >= 0:
+        end = start + len(form)
+        if not (joined_at(text, end) or (start and joined_at(text, start - 1))):
+            yield start, end
+        start = text.find(form, start + 1)
 
 
 def lacking(terms: Sequence[Term], translation: str) -> list[Term]:

@@ -14,7 +14,7 @@ from sharpbeam.contract.steps import Job
 from sharpbeam.contract.terms import term_steps
 from sharpbeam.decoding.inputs import Forced
 from sharpbeam.decoding.results import Answer, Translation
-from sharpbeam.text.glossary import Glossary, lacking
+from sharpbeam.text.glossary import Glossary, article_forms, lacking
 
 GLOSSARY = Glossary({"balo": "mike nodi", "Lu": ["ka", "dune"], "x.": "bo"})
 
@@ -65,7 +65,7 @@ def test_what_the_vocabulary_cannot_write_takes_the_place_of_words(tiny_model: P
 SOURCE, PLAIN = ["the", "word", "ends"], ["a", "palavra", "acaba"]
 
 
-RIGHT = {("o", "nome"): -1.0, ("a", "palavra"): -0.1, ("um", "nome"): -0.01}  # articles that a noun has
+RIGHT = {("o", "nome"): -1.0, ("a", "palavra"): -0.1, ("os", "nome"): -0.01}  # articles that a noun has
 
 
 def said(job: Job, several: list[list[str]]) -> Translation:
@@ -83,10 +83,8 @@ def said(job: Job, several: list[list[str]]) -> Translation:
 def answered(job: Job) -> Translation:
     """A decoder that knows which article a noun has, and says the old noun again where it likes it best."""
     begin = job.begin.text.split() if job.begin else []
-    if job.changes.get("max_length"):
-        return said(job, [[*begin, each] for each in ("a", "o", "x1", "um", "una", "palavra", "enormemente")])
     words = [*begin, *PLAIN[len(begin) :]]
-    return said(job, [["um", "nome", "palavra", "acaba"] if words == ["um", "nome", "acaba"] else words])
+    return said(job, [["os", "nome", "palavra", "acaba"] if words == ["os", "nome", "acaba"] else words])
 
 
 def stubborn(job: Job) -> Translation:
@@ -112,12 +110,11 @@ def test_a_term_replaces_its_word_and_the_article_before_it() -> None:
     result, jobs = translated(Glossary({"word": "nome"}))
     assert result.text == "o nome acaba"
     begins = [job.begin for job in jobs]
-    assert begins[:2] == [None, Forced("", 0)]
-    assert set(begins[2:]) == {Forced(text, 0) for text in ("a nome", "Nome", "o nome", "um nome", "una nome")}
-    assert begins[-1] == Forced("o nome", 0)
+    assert set(begins[1:-1]) == {Forced(f"{article} nome", 0) for article in ("a", "o", "as", "os", "an")}
+    assert (begins[0], begins[-1]) == (None, Forced("o nome", len("o nome")))
     result, jobs = translated(Glossary({"word": "nome"}), stubborn)
     assert result.text == "o nome acaba"
-    assert jobs[-1].begin == Forced("o nome acaba", 0)  # with the word after the old one
+    assert jobs[-1].begin == Forced("o nome acaba", len("o nome acaba"))  # with the word after the old one
     kept, _ = translated(Glossary({"ends": "fim"}))
     assert kept.text == "a palavra fim"
     assert kept.token_scores[:2] == answered(Job("")).token_scores[:2]  # of what was given
@@ -165,3 +162,26 @@ def test_what_a_glossary_cannot_go_with_is_refused(tiny_model: Path, options) ->
         translator.translate_iter(["Balo."], glossary=GLOSSARY, target_prefix="a")
     with pytest.raises(InputError, match="give a translation"):
         translator.translate_iter(["Balo."], glossary={"a": 1})
+
+
+def test_short_words_that_are_no_articles_stay() -> None:
+    def without(job: Job) -> Translation:
+        begin = job.begin.text.split() if job.begin else []
+        return said(job, [[*begin, *["sem", "palavra", "acaba"][len(begin) :]]])
+
+    result, jobs = translated(Glossary({"word": "nome"}), without)
+    assert result.text == "sem nome acaba"
+    assert {job.begin for job in jobs[1:-1]} == {Forced("sem nome", 4)}
+
+
+def test_articles_have_forms_of_their_own_preposition() -> None:
+    assert {"do", "dos", "das"} <= set(article_forms("da"))
+    assert not {"na", "a", "em"} & set(article_forms("da"))
+    assert {"Le", "El", "Il"} <= set(article_forms("La"))
+    assert article_forms("sem") == []
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 4, "patience": 0.5}, {"beam_size": 4, "coverage_penalty": 0.2}])
+def test_options_of_beams_go_with_a_glossary(tiny_model: Path, options) -> None:
+    (result,) = Translator(tiny_model).translate(["Lu balo."], glossary=GLOSSARY, **options)
+    assert holds_terms("Lu balo.", result.text)

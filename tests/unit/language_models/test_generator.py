@@ -173,3 +173,8 @@ def test_two_language_models_answer_as_one(model, scorer, tmp_path):
 def test_an_answer_has_no_length_by_its_prompt(generator: Generator) -> None:
     with pytest.raises(OptionError, match="max_length_factor is 2"):
         generator.generate(["the"], max_length_factor=2)
+
+
+def test_a_session_takes_a_prompt(generator):
+    with generator.session(max_length=5) as session:
+        assert session.submit(PROMPTS[0]).result() == generator.generate(PROMPTS[:1], max_length=5)[0]
