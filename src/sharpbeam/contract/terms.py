@@ -112,7 +112,6 @@ class _Words:
     text: str
     attention: WordAttention
     free: NDArray[np.bool_]  # [T]
-
     starts: NDArray[np.intp]  # [S] of the words of the source
 
     @staticmethod
@@ -144,7 +143,7 @@ def _decoded(job: Job, answer: Translation, words: _Words, place: _Place, term: 
     """The likeliest answer with a term that is decoded from its place on; None if none of them has it."""
     text, ranges = answer.text, words.attention.target
     given, heads = _heads(text, ranges, place)
-    starts = [_written(text, head, form) for form in term.forms for head in heads][:MOST]
+    starts = [_written(text, head, form) for head in heads for form in term.forms][:MOST]
     after = text[ranges[place.last][1] :]
     again = re.compile(rf"\b{re.escape(text[slice(*ranges[place.likeliest])])}\b", re.I)
     often = len(again.findall(after))
