@@ -122,5 +122,5 @@ def test_what_is_decoded_again_has_the_glossary_too() -> None:
     glossary = Glossary({"one": "um", "nine": "nove"})
     options = DocumentOptions(split_sentences=False)
     document = run(document_steps(read_document(text, "text"), options, glossary=glossary), loses_the_rest)
-    assert document.content == foreign(text).replace(foreign("One"), "um").replace(foreign("nine"), "nove")
+    assert document.content == foreign(text).replace(foreign("One"), "Um").replace(foreign("nine"), "nove")
     assert document.sentences[0].repaired
