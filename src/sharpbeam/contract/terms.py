@@ -77,10 +77,12 @@ def term_steps(job: Job, terms: Sequence[Term], attends: bool) -> Steps[Translat
     (answer,) = yield [job]
     hopeless: list[Term] = []
     for _ in terms[:ROUNDS]:
-        words = _Words.of(answer, answer.hypotheses[0], terms)
         missing = [term for term in lacking(terms, answer.text) if term not in hopeless][:MOST]
+        if not missing or len(answer.tokens) > LONGEST:
+            break
+        words = _Words.of(answer, answer.hypotheses[0], terms)
         found = [(place, term) for term in missing if (place := words.place(term))]
-        if not found or len(answer.tokens) > LONGEST:
+        if not found:
             break
         place, term = min(found, key=lambda each: each[0])  # what is before it stays from here on
         better = yield from _decoded(job, answer, words, place, term)
@@ -109,7 +111,6 @@ class _Place(NamedTuple):
 class _Words:
     """The words of an answer, and which ones may give way to a term: no signs, and none of another term."""
 
-    text: str
     attention: WordAttention
     free: NDArray[np.bool_]  # [T]
     starts: NDArray[np.intp]  # [S] of the words of the source
@@ -122,7 +123,7 @@ class _Words:
         begins, ends = (np.array([word[side] for word in attention.target], np.intp) for side in (0, 1))
         for place in filter(None, places(terms, text)):
             free[np.searchsorted(ends, place[0], "right") : np.searchsorted(begins, place[1])] = False
-        return _Words(text, attention, free, np.array([start for start, _ in attention.source], np.intp))
+        return _Words(attention, free, np.array([start for start, _ in attention.source], np.intp))
 
     def place(self, term: Term) -> _Place | None:
         if not self.free.any():

@@ -117,11 +117,9 @@ def tune(
     if not dry_run:
         check_folder(folder, f"the choice to {folder}", "a copy of the model, or --dry-run")
     say = progress or (lambda _: None)
-    languages = {"source_language": source_language, "target_language": target_language}
-    named: Any = {name: code for name, code in languages.items() if code}
+    named: Any = {k: v for k, v in (("source_language", source_language), ("target_language", target_language)) if v}
     reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads), **named)
-    files = [Path(one) for one in text]
-    lines = sentences_or_sample(reference.loaded, TextInput(files) if files else None, sentences)
+    lines = sentences_or_sample(reference.loaded, TextInput([*map(Path, text)]) if text else None, sentences)
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]
@@ -138,8 +136,7 @@ def tune(
         agreement[kind, layer] = sum(map(str.__eq__, texts, answers)) / len(lines)
     choices = {name: TunedChoice(*name, median(times[name]), agreement[name]) for name in names}
     now = choices[present]
-    sound = [one for one in choices.values() if one.same >= min(same, now.same)]
-    best = min(sound, key=lambda one: one.ms)
+    best = min((one for one in choices.values() if one.same >= min(same, now.same)), key=lambda one: one.ms)
     written = best is not now and not dry_run
     if written:
         evidence = {"beam_size": beam, "sentences": len(lines), "choices": [asdict(one) for one in choices.values()]}

@@ -53,6 +53,8 @@ class Decoder:
 
         With a `rank` nothing is decoded: it is that of hypotheses of an earlier run, of each sentence or its last one.
         """
+        if self.glossary is not None:
+            check_options(self.engines[self.route[-1].model].translator.defaults)
         answers: list[Translation] | None = None
         while True:
             done, value = await advance(answers)
@@ -78,8 +80,6 @@ class Decoder:
 
     async def _decode(self, jobs: Sequence[Job]) -> list[Translation]:
         """The translations of all jobs, of which as many are in flight as the request has places."""
-        if self.glossary is not None:
-            check_options(self.engines[self.route[-1].model].translator.defaults)
 
         async def sentence(job: Job) -> Translation:
             async with self.ticket.places:
