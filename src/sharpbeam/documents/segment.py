@@ -67,17 +67,17 @@ class SegmentBuilder:
         self._open: list[tuple[str, int]] = []  # names and indices of open tags
         self._names: dict[str, list[int]] = {}  # places in that list, by name
         self._unopened: set[int] = set()  # indices of closing tags that close nothing
-        self._solid = False  # the last thing added is a point between whose sides no space is lost
+        self._empty: Tag | None = None  # the last thing added, if it has no text: between its sides no space is lost
 
     def add(self, text: str) -> None:
         """Add text."""
         if self._collapse:
             text = _SPACES.sub(" ", text)
-            if text.startswith(" ") and self._text and self._text[-1].endswith(" "):
-                text = text[1:]
-                if self._solid:  # it moves with the point: the text has one space, as its translation will
-                    self._tags[-1].open += " "
-            self._solid = False
+        if text.startswith(" ") and self._text and self._text[-1].endswith(" ") and (self._collapse or self._empty):
+            text = text[1:]
+            if self._empty:  # it moves with the tag: the text has one space, as its translation will
+                self._empty.close += " "
+        self._empty = None
         if text:
             self._text.append(text)
             self._length += len(text)
@@ -97,19 +97,21 @@ class SegmentBuilder:
         place = self._names[name][-1]
         tag = self._tags[self._open[place][1]]
         tag.end, tag.close = self._length, raw
+        if self._collapse and tag.start == tag.end:
+            self._empty = tag
         for inner, _ in self._open[place:]:
             self._names[inner].pop()
         del self._open[place:]
 
-    def point(self, raw: str, solid: bool = False) -> None:
-        """Add markup without text. Spaces before and after a `solid` one, as an image is, are not one space."""
-        self._solid = solid
+    def point(self, raw: str) -> None:
+        """Add markup without text, as an image is; spaces before and after it are not one space."""
         self._append(self._length, self._length, raw)
+        self._empty = self._tags[-1]
 
     def boundary(self, raw: str) -> None:
         """Add markup that ends a segment, as a line break does."""
         self._unopened.add(len(self._tags))
-        self.point(raw)
+        self._append(self._length, self._length, raw)
         self.add(" " if self._open else "")
 
     def fixed(self, text: str, raw: str) -> None:
@@ -142,7 +144,7 @@ class SegmentBuilder:
                 lone.add(index)
             if index in lone or (self._is_point(index) and (tag.start <= visible or tag.start >= last)):
                 built += self._between(text[begin : tag.start], begin, range(first, index))
-                built.append(Part(tag.open + tag.close, markup=True))
+                built += [Part(markup, markup=True) for markup in (tag.open, tag.close) if markup]
                 first, begin = index + 1, tag.start
         return [*built, *self._between(text[begin:], begin, range(first, len(self._tags)))]
 

@@ -53,6 +53,9 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", _KEPT.replace("\n", "\r\n"), _KEPT.replace("\n", "\r\n")),
         ("markdown", "\ufeff" + _KEPT.replace("---", "+++"), "\ufeff" + _KEPT.replace("---", "+++")),
         ("markdown", "a b\n\nhttps://x.org/a_(b)?q=~1&r=2 c\n", "b a\n\nc https://x.org/a_(b)?q=~1&r=2\n"),
+        ("markdown", "a b ![x](y) c\n", "![x](y) c b a\n"),
+        ("markdown", "[![A](b)](c) [![D](e)](f)\n", "[![A](b)](c) [![D](e)](f)\n"),
+        ("markdown", "| a |\n|-|\n| b \\| `c \\| d` e |\n", "| a |\n|-|\n| e `c \\| d` \\| b |\n"),
         ("markdown", "\\* a b\n", "\\* b a\n"),
         ("markdown", "\\> a b\n\n\\## c d\n", "\\> b a\n\n\\## d c\n"),
         ("markdown", "[^1]: a b\n[^x-y]: c d\n  e\n", "[^1]: b a\n[^x-y]: e d c\n"),
@@ -140,7 +143,7 @@ def test_a_termbase_is_a_glossary_of_two_of_its_languages(tmp_path: Path) -> Non
     two = _TERMS.format("en-US", "cat", "house <hi>cat</hi>") + _TERMS.format("pt", "gato", "gato &amp; Co")
     path.write_text(f'<martif xml:lang="en"><note>x</note>{_CONCEPT.format(two)}</martif>', encoding="utf-8")
     expected = {"cat": ("gato", "gato & Co"), "house cat": ("gato", "gato & Co")}
-    assert read_glossary(path).terms == expected
+    assert read_glossary(path).terms == read_glossary(str(path)).terms == expected
     assert read_glossary(path, "en", "pt_BR").terms == expected
     assert sorted(read_glossary(path, "pt", "en").terms) == ["gato", "gato & Co"]
     modern = '<tbx xmlns="urn:iso:std:iso:30042:ed-2"><conceptEntry><langSec xml:lang="de"><term>Haus</term></langSec>'

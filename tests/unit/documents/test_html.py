@@ -37,6 +37,8 @@ def translated(page: str, decode: Decoder = reverse) -> str:
         ("one<br>two three", "one<br>three two"),
         ("one <img src=x> two", "<img src=x> two one"),
         ("one<img src=x> two three", "three<img src=x> two one"),
+        ("one two <i class=x></i> three", "<i class=x></i> three two one"),
+        ("one two <!-- x --> three", "<!-- x --> three two one"),
         ("one <img src=x><img src=y> two", "<img src=x><img src=y> two one"),
         ("see <code>a &lt; b</code> here", "here <code>a &lt; b</code> see"),
         ("  <p>\n one\n two </p>\n", "  <p> two one </p>\n"),

@@ -81,6 +81,11 @@ _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
             f"<w:p>{_run('a b')}{_BOX.format(_run('c d'))}</w:p>",
             f"<w:p>{_run('b a')}{_BOX.format(_run('d c'))}</w:p>",
         ),
+        (
+            "docx",
+            f"<w:p>{_run('one two ')}<w:r><w:drawing/></w:r>{_run(' three')}</w:p>",
+            f"<w:p><w:r><w:drawing/></w:r><w:r>{_SPACED} three two one</w:t></w:r></w:p>",
+        ),
         ("docx", f"<w:p>{_run('a')}{_run(' b')}</w:p>", f"<w:p>{_run('b a')}</w:p>"),
         (
             "docx",
@@ -98,6 +103,7 @@ _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
         ("xlsx", "<x:si><x:t>12.5</x:t></x:si><x:si/>", "<x:si><x:t>12.5</x:t></x:si><x:si/>"),
         ("odt", "<t:p>a <t:span>b</t:span>\n  c</t:p>", "<t:p>c <t:span>b</t:span> a</t:p>"),
         ("odt", "<t:h>a b<t:note><t:p>c d</t:p></t:note></t:h>", "<t:h>b a<t:note><t:p>d c</t:p></t:note></t:h>"),
+        ("odt", "<t:p>a<t:s/>b <t:s/>c</t:p>", "<t:p>c b a</t:p>"),
         ("odt", "<t:p>a b<t:tab/>c d</t:p>", "<t:p>b a<t:tab/>d c</t:p>"),
     ],
 )

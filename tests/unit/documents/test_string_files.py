@@ -25,7 +25,7 @@ _SEG = '<mrk mtype="seg" mid="1">{}</mrk> <mrk mtype="seg" mid="2">{}</mrk>'
     [
         ("a b", "b a"),
         ('a <g id="1">b &amp; c</g>', '<g id="1">c &amp; b</g> a'),
-        ('a <x id="1"/> b', '<x id="1"/>b a'),
+        ('a <x id="1"/> b', '<x id="1"/> b a'),
         ('<bpt id="1">[</bpt>a b<ept id="1">]</ept> c', 'c <bpt id="1">[</bpt>b a<ept id="1">]</ept>'),
         ('a <mrk mtype="protected">b c</mrk> d', 'd <mrk mtype="protected">b c</mrk> a'),
         ("<![CDATA[a <b>b</b>]]>", "<![CDATA[<b>b</b> a]]>"),

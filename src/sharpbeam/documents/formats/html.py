@@ -111,7 +111,7 @@ class HtmlDocument(Template):
             and not self._frozen
         ):
             self._raw.append(raw)
-            self._builder.point(raw, solid=name == "img")
+            self._builder.point(raw)
         else:
             self._flush()
             self.keep(self.mark([Part(raw, markup=True)], self._root) if name == "html" else raw)

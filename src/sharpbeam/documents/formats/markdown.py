@@ -79,16 +79,25 @@ class MarkdownDocument(ValuesDocument):
         if line + len(others) + 1 >= len(self._starts):
             return
         begin = self._content.find(first, at, self._starts[line + 1] - 1)
+        cell = begin < 0  # perhaps with bars, which are escaped
+        if cell:
+            first = first.replace("|", "\\|")
+            begin = self._content.find(first, at, self._starts[line + 1] - 1)
         rest, stop = self._starts[line + len(others) : line + len(others) + 2]
         last = self._content.find(others[-1], rest, stop - 1) if others else begin
-        if begin >= 0 and last >= 0:
-            children, end = self._children(text), last + len(others[-1] if others else first)
-            self.put(begin, end, _built(children), partial(self._block, _kinds(children)))
+        children, end = self._children(text), last + len(others[-1] if others else first)
+        if (
+            begin >= 0
+            and last >= 0
+            and any(token.type == "text" and is_translatable(token.content) for token in children)
+        ):
+            self.put(begin, end, _built(children), partial(self._block, _kinds(children), cell))
 
-    def _block(self, kinds: Counter[str], parts: list[Part]) -> str:
+    def _block(self, kinds: Counter[str], cell: bool, parts: list[Part]) -> str:
         """The text of a block, which has the same markup when it is read again."""
         text = _written(parts)
-        return text if _kinds(self._children(text)) == kinds else _written(parts, html=True)
+        text = text if _kinds(self._children(text)) == kinds else _written(parts, html=True)
+        return re.sub(r"(?<!\\)\|", r"\\|", text) if cell else text
 
 
 def _built(tokens: Sequence[Token]) -> list[Built]:

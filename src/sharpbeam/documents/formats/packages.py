@@ -61,6 +61,7 @@ OPEN_DOCUMENT = Rules(
     blocks=frozenset(("text:p", "text:h")),
     inline=frozenset(("text:span", "text:a", "text:meta")),
     breaks=frozenset(("text:line-break", "text:tab")),
+    letters={"text:s": " "},
     kept=frozenset(("text:tracked-changes",)),
     collapse=True,
     relabel=_odf_languages,

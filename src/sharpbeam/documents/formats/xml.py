@@ -43,7 +43,7 @@ class Rules:
     properties: Names = frozenset()  # the formats of runs
     texts: Names = frozenset()  # of runs, and of blocks without runs
     dropped: Names = frozenset()  # notes of a word processor on a place that the translation has not
-    letters: dict[str, str] = field(default_factory=dict)  # elements of runs that stand for characters
+    letters: dict[str, str] = field(default_factory=dict)  # elements that stand for characters
     names: Names = frozenset()  # texts of blocks that stay, since they stand elsewhere too
     collapse: bool = False  # any white space is one space
     relabel: Callable[[str, Languages], str] | None = None  # the page in the new language
@@ -182,6 +182,8 @@ class XmlDocument(Template):
                 yield from _lines(child, Form(text=child.tag, spaces=True))
             elif child.name in rules.breaks:
                 yield BlockItem("break", self.raw(child))
+            elif child.name in rules.letters:
+                yield BlockItem("text", text=rules.letters[child.name])
             elif child.name in rules.kept or not self._is_translated(child.token, True):
                 yield BlockItem("fixed", self.raw(child), readable(self.text(child)))
             elif child.name in rules.inline and child.children:
