@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import pty
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -79,6 +81,14 @@ def test_a_model_of_another_program_is_to_be_converted(call: Run, text: Path, tm
     file = tmp_path / "model.npz"
     file.write_bytes(b"PK")
     call("translate", file, text).refused(1, f"the model {file} is a file", "another program, convert it first")
+
+
+@pytest.mark.parametrize("verb", ["info", "translate"])
+def test_a_vocabulary_of_another_model_is_named(call: Run, tiny_model: Path, tmp_path: Path, verb: str) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | {"eos_id": 7}))
+    call(verb, folder).refused(1, f"{folder}: eos_id is 7 in config.json, but 2 in the source vocabulary")
 
 
 def test_results_are_utf8_in_any_locale(run: Run, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

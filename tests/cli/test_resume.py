@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import random
 import signal
 import time
@@ -193,6 +194,9 @@ def test_what_is_complete_is_not_translated_again(call: Run, tiny_model: Path, s
     assert (result.status, result.err) == (0, message)
     after = output.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
+    os.utime(source, ns=(after.st_atime_ns, after.st_mtime_ns + 1))
+    call(*command, "--resume").refused(2, f"{output} is older than {source}", "--restart")
     assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
     assert call(*command, "--restart").err == ""
     assert output.stat().st_ino != before.st_ino

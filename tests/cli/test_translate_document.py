@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -54,8 +55,11 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
     out = ("--output", page.with_name("out"))
     call("translate", tiny_model, page).refused(2, "page.html is a document; give --output FILE, or --lines")
     call("translate", tiny_model, page, *out, "--resume").refused(2, "--resume is for lines, and this is a document")
-    call("translate", tiny_model, page, page, *out).refused(2, "page.html is translated alone", "--lines")
-    call("translate", tiny_model, "--no-lines").refused(2, "a document is translated alone: give one FILE")
+    call("translate", tiny_model, page, page, *out).refused(2, "page.html is read from a file of its own", "--lines")
+    for inputs in (["--no-lines"], ["--format", "html"], ["-", "--format", "html"]):
+        call("translate", tiny_model, *inputs).refused(2, "a document is read from a file of its own: give one FILE")
+    (packed := page.with_name("page.html.gz")).write_bytes(gzip.compress(page.read_bytes()))
+    call("translate", tiny_model, packed, *out).refused(2, "page.html.gz is a packed document: unpack it first")
     call("translate", tiny_model, page, "--lines", "--fields", "a").refused(2, "--fields is for documents")
     call("translate", tiny_model, page, "--lines", "--no-guards").refused(2, "--no-guards is for documents")
     call("translate", tiny_model, page, "--format", "htm").refused(2, "format is 'htm'", "Did you mean 'html'")

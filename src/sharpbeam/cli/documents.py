@@ -10,6 +10,7 @@ from typing import Any, cast
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.keywords import DecodeKeywords
+from sharpbeam.text.lines import is_standard_input
 
 OF_LINES = ("text", "jsonl", "pharaoh")
 UNREADABLE = {".pdf": "text or HTML", ".doc": "DOCX", ".rtf": "DOCX", ".ppt": "PPTX", ".xls": "XLSX"}
@@ -33,13 +34,15 @@ def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path 
     for file in files if not lines else ():
         if file.suffix.lower() in UNREADABLE:
             raise OptionError(f"{file} cannot be translated: save it as {UNREADABLE[file.suffix.lower()]} first.")
+        if file.suffix in (".gz", ".zst") and Path(file.stem).suffix.lower() in endings and lines is None:
+            raise OptionError(f"{file} is a packed document: unpack it first, or give --lines for its lines.")
     if lines is None:
         lines = format in OF_LINES if format != "auto" else not documents
     if lines:
         return None
-    if len(files) != 1:
+    if len(files) != 1 or is_standard_input(files[0]):
         name = documents[0] if documents else "a document"
-        raise OptionError(f"{name} is translated alone: give one FILE, or --lines for lines of all.")
+        raise OptionError(f"{name} is read from a file of its own: give one FILE, or --lines for lines of all.")
     return files[0]
 
 

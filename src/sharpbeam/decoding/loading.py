@@ -335,14 +335,7 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
     own_task = architecture_of(config).task
     if task is not None and own_task != task:
         raise ModelError(f"{folder} is a {own_task} model; a {task} model is needed here. {USES[own_task]}")
-    source, target = read_vocabularies(folder)
-    for side, vocabulary in (("source", source), ("target", target)):
-        for name, own in {f"{side}_vocab_size": len(vocabulary), **vocabulary.special_ids}.items():
-            if getattr(config, name) != own:
-                raise ModelError(
-                    f"{folder}: {name} is {getattr(config, name)} in config.json, but {own} in the {side} vocabulary; "
-                    f"restore the vocabulary that the model was trained with."
-                )
+    source, target = checked_vocabularies(folder, config)
     model = load_weights(folder, machine, facts)
     exact = getattr(model, "exact", None) or ExactLayer.build(*model.output(), machine.isa, deferred=True)
     return LoadedModel(
@@ -352,6 +345,17 @@ def _load_member(folder: Path, facts: FolderFacts, machine: MachineOptions, task
         max_positions=getattr(config, "max_positions", 0),
         options=_own_options(folder, facts),
     )  # fmt: skip
+
+
+def checked_vocabularies(folder: Path, config: Config) -> tuple[Vocabulary, Vocabulary]:
+    """Source and target vocabulary; raises ModelError if they are not those of the config."""
+    vocabularies = read_vocabularies(folder)
+    for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
+        for name, own in {f"{side}_vocab_size": len(vocabulary), **vocabulary.special_ids}.items():
+            if getattr(config, name) != own:
+                told = f"{getattr(config, name)} in config.json, but {own} in the {side} vocabulary"
+                raise ModelError(f"{folder}: {name} is {told}; restore the vocabulary it was trained with.")
+    return vocabularies
 
 
 def _own_options(folder: Path, facts: FolderFacts) -> DecodeOptions:

@@ -103,6 +103,7 @@ class OutputFile(StandardOutput):
         self._ours = not begun  # the part may be removed while nothing is done
         self._resumable = True  # the same command with --resume would continue
         self._complete = resume and not begun and self.path.exists()
+        self._inputs = inputs
 
     def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
         """Raise OptionError if an input is what would be overwritten."""
@@ -158,8 +159,13 @@ class OutputFile(StandardOutput):
         Raises OptionError if the part is that of another job, OutputError if it is not as it was left.
         """
         if self._complete:
-            log.info("%s is there, with nothing to resume. To translate it again, give --restart.", self.path)
             self._remove_part()
+            written = self.path.stat().st_mtime_ns
+            if newer := next(
+                (each for each in self._inputs if each.is_file() and each.stat().st_mtime_ns > written), None
+            ):
+                raise OptionError(f"{self.path} is older than {newer}; to translate that, begin again with {_RESTART}.")
+            log.info("%s is there, with nothing to resume. To translate it again, give --restart.", self.path)
             return None
         if self._old:
             self._check_same(self._old, job())

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sharpbeam import _core
-from sharpbeam.decoding.loading import bundled_models, find_model
+from sharpbeam.decoding.loading import bundled_models, checked_vocabularies, find_model
 from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.storage.artifacts import FolderArtifacts, present_artifacts
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
 from sharpbeam.storage.records import read_precision
-from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
+from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Floats
 from sharpbeam.version import program_version
 
@@ -37,7 +37,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
     tensors = read_tensors(folder, config, facts)
     parameters = sum(tensor.size for tensor in tensors.values())
     weight = tensors["output_weight"] if "output_weight" in tensors else tensors[architecture_of(config).embedding]
-    source, target = read_vocabularies(folder)
+    source, target = checked_vocabularies(folder, config)
     config_fields = dataclasses.asdict(config)
     card = folder / "README.md"
     verified = {"verified": verify_weights(folder)} if verify else {}

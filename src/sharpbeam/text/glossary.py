@@ -125,12 +125,13 @@ def lacking(terms: Sequence[Term], translation: str) -> list[Term]:
     return [term for term, place in zip(terms, places(terms, translation), strict=True) if place is None]
 
 
-def read_glossary(path: Path, source_language: str = "", target_language: str = "") -> Glossary:
+def read_glossary(path: str | Path, source_language: str = "", target_language: str = "") -> Glossary:
     """Terms of a file, a line for each: the term, a tab, its translation, and after further tabs other forms of it.
 
     A line with a term alone keeps it as it is. Raises InputError for another line. A file that ends in .tbx is a
     termbase, of which the terms of two languages are taken; with only two in it they need no names.
     """
+    path = Path(path)
     if path.suffix.lower() == ".tbx":
         return Glossary(read_termbase(path, source_language, target_language))
     terms: dict[str, list[str]] = {}

@@ -76,8 +76,8 @@ def read_lines(
     except UnicodeDecodeError as error:
         raise InputError(
             f"{name}, line {count + 1}: byte {error.start + 1} (0x{error.object[error.start]:02x}) is not valid "
-            f"{encoding.upper()}; name the encoding, as --encoding latin-1, or convert the text: "
-            "iconv -f latin1 -t utf-8."
+            f"{encoding.upper()}; convert the text (iconv -f latin1 -t utf-8, or -f utf-16), or name its encoding, as "
+            "--encoding latin-1, where there is such an option."
         ) from error
     except _failures() as error:
         reason = getattr(error, "strerror", None) or error

@@ -75,7 +75,7 @@ def test_text_in_another_encoding(tiny_model: Path, tmp_path: Path) -> None:
         translate_file(translator, tmp_path / name, out, encoding=name, restart=True, **OPTIONS)
         outputs.append(out.read_bytes())
     assert outputs[0] == outputs[1]
-    with pytest.raises(InputError, match=r"line 2: byte 4 \(0xf6\) is not valid UTF-8; name the encoding"):
+    with pytest.raises(InputError, match=r"line 2: byte 4 \(0xf6\) is not valid UTF-8; convert the text"):
         translate_file(translator, tmp_path / "latin-1", tmp_path / "other", **OPTIONS)
     with pytest.raises(OptionError, match="encoding is 'utf-16'"):
         translate_file(translator, tmp_path / "latin-1", out, encoding="utf-16", **OPTIONS)

@@ -56,6 +56,7 @@ def test_spans_are_found(text: str, spans: str) -> None:
         "He said: yes. U.S. officials, e.g. at 3:30 p.m., paid $5.50 and/or 1.000.000 euros.",
         "50% of it, 5% a year; 3 < 4 > 2. The end.The start, well-known - and 24/7, 1990-2000.",
         "Mr. Smith met T. S. Eliot in St. Louis on Jan. 5, at 10:15.",
+        "[LAUGHTER]",
     ],
 )
 def test_common_text_has_none(text: str) -> None:
