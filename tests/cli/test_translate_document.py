@@ -62,6 +62,9 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
     call("translate", tiny_model, packed, *out).refused(2, "page.html.gz is a packed document: unpack it first")
     call("translate", tiny_model, page, "--lines", "--fields", "a").refused(2, "--fields is for documents")
     call("translate", tiny_model, page, "--lines", "--no-guards").refused(2, "--no-guards is for documents")
+    call("translate", tiny_model, page, "--lines", "--into", "x").refused(
+        2, "into is 'x'; it must be left out without field"
+    )
     call("translate", tiny_model, page, "--format", "htm").refused(2, "format is 'htm'", "Did you mean 'html'")
     for place in (page.parent / "none" / "out", page.parent):
         call("translate", tiny_model, page, "--output", place).refused(1, f"cannot write {place}; give the name")

@@ -88,6 +88,7 @@ def translate_file(
         how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": (*keep,)}
         plain = format == "text" and not flags
         require(plain or not field, "field", field, "left out with another format than text, and with flags")
+        require(bool(field) or into == "translation", "into", into, "left out without field")
         render = renderer(format, chosen.search, flags)
         job = TranslationJob(model, chosen, how, render, Records(field, into) if field else None)
         form = {"format": format, "flags": flags, "field": field, "into": into}
