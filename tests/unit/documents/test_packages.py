@@ -103,7 +103,7 @@ _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
         ("xlsx", "<x:si><x:t>12.5</x:t></x:si><x:si/>", "<x:si><x:t>12.5</x:t></x:si><x:si/>"),
         ("odt", "<t:p>a <t:span>b</t:span>\n  c</t:p>", "<t:p>c <t:span>b</t:span> a</t:p>"),
         ("odt", "<t:h>a b<t:note><t:p>c d</t:p></t:note></t:h>", "<t:h>b a<t:note><t:p>d c</t:p></t:note></t:h>"),
-        ("odt", "<t:p>a<t:s/>b <t:s/>c</t:p>", "<t:p>c b a</t:p>"),
+        ("odt", "<t:p>a<t:s/>b <t:s/>c</t:p>", "<t:p><t:s/>c b a</t:p>"),
         ("odt", "<t:p>a b<t:tab/>c d</t:p>", "<t:p>b a<t:tab/>d c</t:p>"),
     ],
 )

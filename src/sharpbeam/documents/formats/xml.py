@@ -172,7 +172,7 @@ class XmlDocument(Template):
 
     def items(self, children: Iterable[Element | XmlToken], cdata: bool = False) -> Iterator[BlockItem]:
         """The parts of a block."""
-        rules = self._rules
+        rules, spaced = self._rules, False
         for child in _fields(children) if rules.runs else joined(children):
             if isinstance(child, XmlToken):
                 yield from self._token_items(child, cdata)
@@ -182,8 +182,11 @@ class XmlDocument(Template):
                 yield from _lines(child, Form(text=child.tag, spaces=True))
             elif child.name in rules.breaks:
                 yield BlockItem("break", self.raw(child))
-            elif child.name in rules.letters:
-                yield BlockItem("text", text=rules.letters[child.name])
+            elif child.name in rules.letters:  # a space, or several
+                if not spaced:
+                    yield BlockItem("text", text=rules.letters[child.name])
+                if spaced or child.token.attributes:
+                    yield BlockItem("point", self.raw(child))
             elif child.name in rules.kept or not self._is_translated(child.token, True):
                 yield BlockItem("fixed", self.raw(child), readable(self.text(child)))
             elif child.name in rules.inline and child.children:
@@ -194,6 +197,7 @@ class XmlDocument(Template):
                 seen = child.name not in _GONE and not any(element.name in rules.blocks for element in child.within())
                 text = readable(self.text(child)) if seen else ""
                 yield BlockItem("fixed" if text else "point", self.raw(child), text)
+            spaced = isinstance(child, XmlToken) and child.text[-1:].isspace()
 
     def _token_items(self, token: XmlToken, cdata: bool) -> Iterator[BlockItem]:
         if token.kind == "text" and not self._rules.runs:
