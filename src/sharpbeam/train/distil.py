@@ -72,13 +72,15 @@ class Distillation:
         if teacher_vocabulary:
             check_special_ids(teacher.loaded.folder, "the teacher", "Leave out --teacher-vocabulary.")
         codes: Any = asdict(self.languages) if teacher.loaded.language_tags.tokens else {}
+        how = {"format": "jsonl", "raw": True, "resume": True, **codes}
         teacher.loaded.direction(LanguageOptions(**codes))  # raises OptionError
         self._begin(teacher)
         sentences, answers = self.folder / "sentences.txt", self.folder / "answers.jsonl.gz"
         if not sentences.exists():
             self._draw(sentences)
-        with progress_bar("the teacher translates", lambda: count_lines([sentences])) as bar:
-            translate_file(teacher, sentences, answers, resume=True, format="jsonl", raw=True, progress=bar, **codes)
+        if not answers.exists():
+            with progress_bar("the teacher translates", lambda: count_lines([sentences])) as bar:
+                translate_file(teacher, sentences, answers, progress=bar, **how)
         if not (self.folder / "train.tsv").exists():
             self._keep_pairs(answers)
         lines = self._train(plan, recipe.parent, teacher if teacher_vocabulary else None, progress)
