@@ -53,6 +53,7 @@ def translated(content: Content, format: str, fields: tuple[str, ...] = ()) -> C
         ("markdown", _KEPT.replace("\n", "\r\n"), _KEPT.replace("\n", "\r\n")),
         ("markdown", "\ufeff" + _KEPT.replace("---", "+++"), "\ufeff" + _KEPT.replace("---", "+++")),
         ("markdown", "a b\n\nhttps://x.org/a_(b)?q=~1&r=2 c\n", "b a\n\nc https://x.org/a_(b)?q=~1&r=2\n"),
+        ("markdown", "# a b\r\rc d\r", "# b a\r\rd c\r"),
         ("markdown", "a b ![x](y) c\n", "![x](y) c b a\n"),
         ("markdown", "[![A](b)](c) [![D](e)](f)\n", "[![A](b)](c) [![D](e)](f)\n"),
         ("markdown", "| a |\n|-|\n| b \\| `c \\| d` e |\n", "| a |\n|-|\n| e `c \\| d` \\| b |\n"),
@@ -171,6 +172,10 @@ def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> by
 
 
 _BODY = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body/></w:document>'
+_MISPLACED = archive({"word/document.xml": _BODY})
+_MISPLACED = _MISPLACED[:-6] + (int.from_bytes(_MISPLACED[-6:-2], "little") + 9).to_bytes(4, "little") + bytes(2)
+_FIELD = b"".join(b'<w:r><w:fldChar w:fldCharType="%s"/></w:r>' % kind for kind in (b"begin", b"separate"))
+_FIELDS = b"<w:p><w:r><w:t>a</w:t></w:r>" + _FIELD * 200 + b"</w:p>"
 _BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 
 
@@ -178,6 +183,8 @@ _BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
     ("format", "content", "message"),
     [
         ("docx", b"", "not a DOCX file"),
+        ("docx", _MISPLACED, "cannot be read"),
+        ("docx", archive({"word/document.xml": _BODY.replace(b"<w:body/>", _FIELDS)}), "more than 100 fields"),
         ("docx", b"PK\x03\x04 broken", "not a DOCX file"),
         ("docx", archive({"a.xml": b"x"}), "no word/document.xml"),
         ("docx", archive({"word/document.xml": b"<w:p"}), "is not XML"),

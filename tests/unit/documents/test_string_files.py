@@ -121,6 +121,7 @@ _ASS = "[Events]\nFormat: Start, Text\nComment: 1,a b\nDialogue: 0:01,{}\n"
         ("json", "[\"it's {a}\"]", "[\"{a} it's\"]"),
         ("ass", _ASS.format("{\\an8}a b, c\\Nd"), _ASS.format("{\\an8}d c\\Nb, a")),
         ("ass", _ASS.format("a {\\i1}b c{\\i0} d"), _ASS.format("d {\\i1}c b{\\i0} a")),
+        ("ass", _ASS.format("a {\\i1}b c\\Nd e"), _ASS.format("a {\\i1}c b\\Ne d")),
         ("ass", _ASS.format("- a b\\N- c d"), _ASS.format("- b a\\N- d c")),
         ("ass", _ASS.format("{\\p1}m 0 0 l 9 9{\\p0}"), _ASS.format("{\\p1}m 0 0 l 9 9{\\p0}")),
     ],

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20_000  # of a page: a table takes 5 kB for each
 _FRONT = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.S)
+_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _GITHUB = r"\[(?:[ xX]|\^[\w-]{1,60}|![A-Z]{1,20})\](?![(\[])"  # a task, a footnote, an alert
 _NOTE = re.compile(r"\[\^[\w-]{1,60}\]:[ \t]*|\[![A-Z]{1,20}\][ \t]*$")  # a footnote, an alert
 _URL = r"(?:https?://|www\.)[^\s<>\[\]*`\\]{1,2000}"  # in which an escape would be a part of the address
@@ -42,10 +43,10 @@ class MarkdownDocument(ValuesDocument):
         with needs_extra("reading Markdown", "documents"):
             from markdown_it import MarkdownIt
         begin = front.end() if (front := _FRONT.match(content)) else 0
-        lines = content[begin:].split("\n")
+        lines = _LINE_END.split(content[begin:])
         if len(lines) > MOST_LINES:
             raise InputError(f"the page has {len(lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
-        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=begin))  # of lines, and the end
+        self._starts = [*accumulate(map(len, lines[:-1]), initial=begin), len(content) + 1]  # of lines, and the end
         self._parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
         self._known: dict[str, Any] = {}  # references
         blocks = MarkdownIt("commonmark").enable("table").disable("inline")

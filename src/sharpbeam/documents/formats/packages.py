@@ -100,7 +100,7 @@ class PackageDocument:
         try:
             with self._zip.open(name) as member:  # read as a whole, it is unpacked before its size is looked at
                 content = b"".join(iter(lambda: member.read(_BLOCK), b""))
-        except (LookupError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        except (LookupError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
             raise InputError(f"{name} in the document cannot be read: {error}.") from error
         if name.lower().endswith(MARKUP):
             self._nodes[name] = content.count(b"<") + content.count(b"=")

@@ -42,8 +42,7 @@ class _Cues(Template):
         for first, last in zip(begins, [*begins[1:], len(lines)], strict=True):
             dash = _SPEECH.match(lines[first])
             self.keep(dash[0] if dash else "")
-            text = " ".join(lines[first:last])
-            self._put(text[dash.end() if dash else 0 :], list(ends[first : last - 1]))
+            self._put([lines[first][dash.end() if dash else 0 :], *lines[first + 1 : last]], ends[first : last - 1])
             self.keep(ends[last - 1])
 
     def _parted(self, line: str, following: str) -> bool:
@@ -58,12 +57,17 @@ class _Cues(Template):
         """A text in which nothing is markup."""
         raise NotImplementedError
 
-    def _put(self, text: str, ends: list[str]) -> None:
-        built = with_placeholders(text, self.markup)
-        alone = sum(isinstance(item, Segment) for item in built) == 1
+    def _put(self, lines: Sequence[str], ends: Sequence[str]) -> None:
+        """Add lines as one text; as a text for each if markup that is not closed cuts it."""
+        built = with_placeholders(" ".join(lines), self.markup)
+        if ends and sum(isinstance(item, Segment) for item in built) > 1:
+            for line, end in zip(lines, [*ends, ""], strict=True):
+                self._put([line], [])
+                self.keep(end)
+            return
         for item in built:
             if isinstance(item, Segment):
-                self.keep(self.mark([item], partial(self._text, ends if alone else [])))
+                self.keep(self.mark([item], partial(self._text, [*ends])))
             else:
                 self.keep(item.text if isinstance(item, Part) else item)
 

@@ -25,6 +25,7 @@ from sharpbeam.text.xml_tokens import XmlToken, xml_tokens
 
 Names = frozenset[str]
 MOST_TOKENS = 500_000  # of a block, each of some hundred bytes
+MOST_FIELDS = 100  # of a block that end in another one
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _FORM = "\1"  # begins the markup that changes the format, which is not written
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
@@ -323,25 +324,28 @@ def joined(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToke
 def _fields(children: Iterable[Element | XmlToken]) -> Iterator[Element | XmlToken]:
     """The same, with all from the beginning of a field of Word to its end as one element, which no rule names.
 
-    Of one that ends in another block, such as a table of contents, only what is no text of it.
+    Of one that ends in another block, such as a table of contents, only what is no text of it. Raises InputError for
+    more than MOST_FIELDS of these.
     """
-    field, depth = Element(XmlToken("open")), 0
-    for child in children:
-        ends = [kind for kind in _field_ends(child) if kind != "separate"]
-        if depth > 0 or "begin" in ends:
-            depth += 2 * ends.count("begin") - len(ends)
-            field.children.append(child)
-        else:
-            yield child
-        if depth <= 0 and field.children:
-            yield field
-            field, depth = Element(XmlToken("open")), 0
-    if field.children:  # it ends in another block
+    for _ in range(MOST_FIELDS):
+        field, depth = Element(XmlToken("open")), 0
+        for child in children:
+            ends = [kind for kind in _field_ends(child) if kind != "separate"]
+            if depth > 0 or "begin" in ends:
+                depth += 2 * ends.count("begin") - len(ends)
+                field.children.append(child)
+            else:
+                yield child
+            if depth <= 0 and field.children:
+                yield field
+                field, depth = Element(XmlToken("open")), 0
+        if not field.children:
+            return
         signs = (place for place, child in enumerate(field.children, 1) if "separate" in _field_ends(child))
         first = next(signs, len(field.children))
-        rest, field.children[first:] = field.children[first:], []
+        children, field.children[first:] = field.children[first:], []
         yield field
-        yield from _fields(rest)
+    raise InputError(f"a paragraph of the document has more than {MOST_FIELDS} fields without an end; split it.")
 
 
 def _field_ends(node: Element | XmlToken) -> Iterator[str]:
