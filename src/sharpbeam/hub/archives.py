@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import tarfile
@@ -40,7 +41,9 @@ def unpack(archive: Path, folder: Path) -> None:
                     fault = "the archive unpacks to far more than it has; that is no model."
                     with open_member() as file, (folder / path.name).open("xb") as out:
                         left -= copy(file, out, left, fault)
-    except (*_BROKEN, EOFError, FileExistsError, RuntimeError) as error:
+    except (*_BROKEN, EOFError, OSError, RuntimeError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise ModelError(f"{archive.name} cannot be unpacked: {error}.") from error
 
 

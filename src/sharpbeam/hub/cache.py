@@ -105,6 +105,7 @@ def get(text: str) -> Path:
         with _locked(origin):
             if not _is_whole(folder):
                 folder.parent.mkdir(parents=True, exist_ok=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 os.replace(work, folder)
     return folder
 
@@ -245,7 +246,11 @@ def _download(entry: ListedModel, folder: Path) -> Path:
         return folder
     unpacked = folder / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
-    unpack(folder / "archive", unpacked)
+    try:
+        unpack(folder / "archive", unpacked)
+    except ModelError:
+        (folder / "archive").unlink()  # the next call fetches it again
+        raise
     return unpacked
 
 

@@ -284,6 +284,7 @@ EVIL = {
     "many": tar_of({f"f{i}": b"" for i in range(300)}),
     "bomb": tar_of({"model.npz": bytes(1 << 27)}),
     "no archive": b"MZ" * 100,
+    "long name": tar_of({"m" * 300: b"x"}),
     "cut": tar_of({"model.npz": os.urandom(1 << 20)})[: 1 << 19],
     "broken xz": lzma.compress(gzip.decompress(tar_of({"model.npz": os.urandom(1 << 20)})))[: 1 << 19] + bytes(99),
 }
@@ -300,6 +301,14 @@ def test_an_archive_that_lies_harms_nothing(registry: Registry, tmp_path: Path, 
     new = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")} - inside
     assert all(path.parts[0] == "cache" for path in new)
     assert not Path("/tmp/evil-sharpbeam").exists()
+
+
+def test_a_broken_archive_is_fetched_again(registry: Registry) -> None:
+    registry.files["h.example/x.tar.gz"] = b"<html>busy</html>"
+    with pytest.raises(ModelError, match=r"no \.tar"):
+        get("https://h.example/x.tar.gz")
+    registry.files["h.example/x.tar.gz"] = tar_of({"m/model.npz": b"weights"})
+    assert content(get("https://h.example/x.tar.gz")) == {"model.npz": b"weights"}
 
 
 def test_a_zip_is_an_archive_too(registry: Registry, tmp_path: Path) -> None:
