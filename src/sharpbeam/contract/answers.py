@@ -163,8 +163,8 @@ def _joined_answer(text: str, parts: Sequence[Answer], widths: Sequence[int], pe
     before, attends = 0, all(part.attention is not None for part in parts)
     for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
         inner, own = number < len(parts) - 1, list(part.token_scores)
-        if inner and part.tokens and len(own) > len(part.tokens):
-            own[-2:] = [sum(own[-2:])]
+        if inner and len(own) > len(part.tokens):
+            own[-2:] = [sum(own[-2:])] if part.tokens else []
         scores += own
         for row in (part.attention or ())[: len(part.tokens) if inner else None]:
             rows.append((0.0,) * before + row[:-1] + (0.0,) * (sum(widths) - before - width) + row[-1:])

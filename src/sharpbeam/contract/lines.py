@@ -58,7 +58,8 @@ def line_steps(text: str, contract: Contract) -> Steps[Translation]:
         contract = replace(contract, again=False)
     steps = [guarded_steps(text[start:end], inside(spans, start, end), contract) for start, end in ranges]
     if not ranges:
-        return Translation(text, (replace(EMPTY, text=with_texts(text, spans, 0, len(text))),), sentence_flags=())
+        empty = replace(EMPTY, text=with_texts(text, spans, 0, len(text)), attention=() if contract.attention else None)
+        return Translation(text, (empty,), sentence_flags=())
     sentences = zip(ranges, (yield from together(steps)), strict=True)
     pieces = [Piece(at + start, at + end, part) for (at, _), one in sentences for (start, end), part in one.parts]
     return joined(text, pieces, contract.penalty, spans)

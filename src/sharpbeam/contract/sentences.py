@@ -161,4 +161,4 @@ def _large(attention: WordAttention, capitals: Collection[int]) -> list[bool]:
         for number, word in enumerate(likeliest)
     ]
     around = zip([False, *sure], [*sure[1:], False], strict=False)
-    return [one or (own and before and after) for one, own, (before, after) in zip(sure, large, around, strict=True)]
+    return [one or (own and before and after) for one, own, (before, after) in zip(sure, large, around, strict=False)]

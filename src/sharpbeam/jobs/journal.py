@@ -83,7 +83,7 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
 def _fingerprint(folder: Path) -> str:
     """SHA-256 over the names and bytes of the files that decide the model's answers, but for what `tune` chose.
 
-    Gigabytes of weights are not read for it if config.json has their digest, which is checked when they are loaded.
+    Gigabytes of weights are not read for it if config.json has their digest.
     """
     digest = hashlib.sha256()
     others = {PRECISION, TUNED, WEIGHTS} if read_facts(folder).digest is not None else {PRECISION, TUNED}

@@ -85,7 +85,8 @@ def translate_file(
         chosen = (options or model.defaults).changed(**keywords).changed(return_scores=format == "jsonl" or flags)
         if format == "pharaoh":
             chosen = chosen.changed(return_attention=True)
-        how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": (*keep,)}
+        keep = [keep] if isinstance(keep, str) else [*keep]
+        how = {"target_prefix": target_prefix, "glossary": terms, "raw": raw, "keep": keep}
         plain = format == "text" and not flags
         require(plain or not field, "field", field, "left out with another format than text, and with flags")
         require(bool(field) or into == "translation", "into", into, "left out without field")

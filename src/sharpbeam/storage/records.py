@@ -59,7 +59,7 @@ def read_record(path: Path, versions: Collection[int], advice: str) -> dict[str,
     except ModelError as error:
         raise ModelError(f"{error} {advice}") from error
     version = facts.pop("format_version", None)
-    if version not in versions:
+    if version not in [*versions]:
         raise ModelError(f"{path}: format_version is {version!r}; this Sharpbeam reads {max(versions)}. {advice}")
     return facts
 

@@ -117,8 +117,8 @@ def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
     patterns = [patterns] if isinstance(patterns, str) else patterns
     for pattern in patterns:
         try:
-            re.compile(pattern)
-        except (re.error, RecursionError, OverflowError) as error:
+            re.compile("" + pattern)
+        except (re.error, RecursionError, OverflowError, TypeError) as error:
             raise OptionError(f"keep is {pattern!r}, which is no regular expression: {error}.") from error
         if len(pattern) > MOST_PATTERN or _NESTED.search(pattern):
             how = f"at most {MOST_PATTERN} letters, and no repeat or choice inside of a repeat, as (a+)+ has"

@@ -56,6 +56,7 @@ def test_a_little_word_is_in_capitals_only_for_a_word_of_its_own() -> None:
         return answer(source, "por leia favor o livro agora", [1, 1, 0, 2, 3, 4])
 
     assert line("please READ THE BOOK now", decode) == "por LEIA favor O LIVRO agora"
+    assert line("please READ THE BOOK now", lambda source: answer(source, "", [])) == ""
     between = [1, 1, 1, 2, 3, 4]  # "a" is between two words of its source word
     assert line("please READ THE BOOK now", lambda source: answer(source, "ler leia a o livro agora", between)) == (
         "ler LEIA A O LIVRO agora"

@@ -66,6 +66,15 @@ def test_several_files_are_one_job(tiny_model: Path, source: Path) -> None:
     assert translate_file(tiny_model, [source, str(other)], out, **OPTIONS).sentences == 51
 
 
+def test_one_pattern_is_kept_as_it_is_in_a_list(tiny_model: Path, tmp_path: Path) -> None:
+    (source := tmp_path / "in").write_text("We like the green house.\n")
+    kept = []
+    for keep in ("green", ["green"]):
+        translate_file(tiny_model, source, tmp_path / "out", keep=keep, restart=True, **OPTIONS)
+        kept.append((tmp_path / "out").read_text())
+    assert kept[0] == kept[1]
+
+
 def test_text_in_another_encoding(tiny_model: Path, tmp_path: Path) -> None:
     lines = "Bade ki.\nSchöne Grüße.\n"
     translator, out = Translator(tiny_model), tmp_path / "out"

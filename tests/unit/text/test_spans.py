@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,12 @@ def test_no_text_takes_long(part: str) -> None:
 def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
     with pytest.raises(OptionError, match="keep is"):
         keep_pattern(["fine", pattern])
+
+
+@pytest.mark.parametrize("pattern", [5, b"a", re.compile("a")])
+def test_a_pattern_is_text(pattern: Any) -> None:
+    with pytest.raises(OptionError, match="keep is"):
+        keep_pattern([pattern])
 
 
 def test_patterns_of_a_user_are_one() -> None:
