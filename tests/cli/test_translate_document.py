@@ -60,6 +60,8 @@ def test_flags_of_the_other_kind_are_refused(call: Run, tiny_model: Path, page: 
         call("translate", tiny_model, *inputs).refused(2, "a document is read from a file of its own: give one FILE")
     (packed := page.with_name("page.html.gz")).write_bytes(gzip.compress(page.read_bytes()))
     call("translate", tiny_model, packed, *out).refused(2, "page.html.gz is a packed document: unpack it first")
+    call("translate", tiny_model, packed, *out, "--no-lines").refused(2, "page.html.gz is a packed document")
+    assert call("translate", tiny_model, packed, *out, "--format", "text", *QUICK).status == 0
     call("translate", tiny_model, page, "--lines", "--fields", "a").refused(2, "--fields is for documents")
     call("translate", tiny_model, page, "--lines", "--no-guards").refused(2, "--no-guards is for documents")
     call("translate", tiny_model, page, "--lines", "--into", "x").refused(

@@ -34,7 +34,8 @@ def document_of(files: Sequence[Path], format: str, lines: bool | None) -> Path 
     for file in files if not lines else ():
         if file.suffix.lower() in UNREADABLE:
             raise OptionError(f"{file} cannot be translated: save it as {UNREADABLE[file.suffix.lower()]} first.")
-        if file.suffix in (".gz", ".zst") and Path(file.stem).suffix.lower() in endings and lines is None:
+        packed = file.suffix in (".gz", ".zst") and Path(file.stem).suffix.lower() in endings
+        if packed and format not in OF_LINES:
             raise OptionError(f"{file} is a packed document: unpack it first, or give --lines for its lines.")
     if lines is None:
         lines = format in OF_LINES if format != "auto" else not documents
