@@ -233,22 +233,6 @@ def test_raw_and_plain_lines_are_the_same(tiny_model: str, sentences: list[str])
     assert translator.translate(plain) == translator.translate(plain, raw=True)
 
 
-def test_scores_are_those_of_the_tokens_where_a_sentence_has_none() -> None:
-    def decode(source: str) -> Translation:
-        return answer(source, "" if source.startswith("Bb") else source)
-
-    best = run(line_steps("Aa cc. Bb. Dd", Contract(attention=True)), decode).hypotheses[0]
-    assert best.tokens == ("▁Aa", "▁cc.", "▁Dd")
-    assert best.token_scores == (-0.1, -0.2, -0.1, -0.1) and len(best.attention or ()) == 4
-
-
-def test_an_answer_without_words_has_attention_where_it_is_asked_for(tiny_model: str) -> None:
-    for text in ("", "123"):
-        for asked in (False, True):
-            answered = Translator(tiny_model).translate([text], return_attention=asked)[0].hypotheses[0]
-            assert (answered.attention is not None) == asked
-
-
 def test_matches_of_a_user_are_kept(tiny_model: str) -> None:
     texts = ["We like the green houses", "We like the old houses", "A green Bxx"]
     found = Translator(tiny_model).translate(texts, keep=["green house", "B[x]+"])
