@@ -14,13 +14,13 @@ from sharpbeam.contract.lines import cut_sentence, is_plain, sentence_ranges
 from sharpbeam.contract.sentences import Contract, sentence_steps, spans_of, with_unwritten
 from sharpbeam.contract.steps import Steps, together
 from sharpbeam.contract.terms import with_terms
+from sharpbeam.contract.transfer import transfer
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.documents.formats.interface import Content, Document
-from sharpbeam.documents.segment import Part, Segment, is_translatable
-from sharpbeam.documents.transfer import transfer
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.text.flags import Flag
 from sharpbeam.text.glossary import Glossary
+from sharpbeam.text.segment import Part, Segment, is_translatable
 from sharpbeam.text.spans import Span, find_spans
 from sharpbeam.text.spelling import Spelling
 

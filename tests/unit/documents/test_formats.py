@@ -12,11 +12,12 @@ import pytest
 from support.decoders import answer, reverse, run, same
 
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import document_steps, read_document, segment
+from sharpbeam.documents import document_steps, read_document
 from sharpbeam.documents.formats import packages
 from sharpbeam.documents.formats.interface import Content
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.documents import DocumentOptions
+from sharpbeam.text import segment
 from sharpbeam.text.glossary import read_glossary
 
 _KEPT = "---\na: b c\n---\n\n    code x\n\n```\ny z\n```\n"

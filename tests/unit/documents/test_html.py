@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support.decoders import Decoder, answer, hostile, reverse, run, same
 
+from sharpbeam.contract import transfer
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import document_steps, read_document, transfer
+from sharpbeam.documents import document_steps, read_document
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions

@@ -19,7 +19,7 @@ from html import escape
 
 from sharpbeam.documents.formats.html_tokens import Token, html_tokens, unescape
 from sharpbeam.documents.formats.interface import Languages, Template
-from sharpbeam.documents.segment import Part, Segment, SegmentBuilder, is_translatable, written
+from sharpbeam.text.segment import Part, Segment, SegmentBuilder, is_translatable, written
 
 _INLINE = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark nobr q ruby rb rp rt s small span strike "

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Protocol, TypeVar
 
-from sharpbeam.documents.segment import Built, Part, Segment, check_count
 from sharpbeam.errors import InputError
 from sharpbeam.text.lines import known_encoding
+from sharpbeam.text.segment import Built, Part, Segment, check_count
 
 Content = TypeVar("Content", str, bytes)
 Content_co = TypeVar("Content_co", str, bytes, covariant=True)

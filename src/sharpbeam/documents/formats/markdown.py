@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from sharpbeam.documents.formats.html import VOID
 from sharpbeam.documents.formats.messages import TAG
 from sharpbeam.documents.formats.values import ValuesDocument
-from sharpbeam.documents.segment import Built, Part, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError, needs_extra
+from sharpbeam.text.segment import Built, Part, SegmentBuilder, is_translatable
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

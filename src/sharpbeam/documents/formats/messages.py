@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sharpbeam.documents.segment import Built, Part, SegmentBuilder
+from sharpbeam.text.segment import Built, Part, SegmentBuilder
 
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 PLACEHOLDER = re.compile(

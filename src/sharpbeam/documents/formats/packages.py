@@ -15,8 +15,8 @@ from typing import NamedTuple
 from sharpbeam.documents.formats.html import XHTML, relabeled
 from sharpbeam.documents.formats.interface import XML_CHARSET, EncodedDocument, Languages
 from sharpbeam.documents.formats.xml import Rules, XmlDocument
-from sharpbeam.documents.segment import Part, Segment, check_count
 from sharpbeam.errors import InputError
+from sharpbeam.text.segment import Part, Segment, check_count
 from sharpbeam.text.xml_tokens import xml_tokens
 
 MOST_MEMBERS = 20_000

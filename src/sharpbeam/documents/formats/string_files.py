@@ -10,7 +10,7 @@ from sharpbeam.documents.formats.html import INLINE, relabeled
 from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.values import escaped, unescaped
 from sharpbeam.documents.formats.xml import BlockItem, Element, Rules, XmlDocument, joined
-from sharpbeam.documents.segment import is_translatable
+from sharpbeam.text.segment import is_translatable
 from sharpbeam.text.xml_tokens import XmlToken
 
 _ATTRIBUTES = r"""(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*"""

@@ -9,8 +9,8 @@ from html import escape
 
 from sharpbeam.documents.formats.interface import Template
 from sharpbeam.documents.formats.messages import with_placeholders
-from sharpbeam.documents.segment import Part, Segment, is_translatable, written
 from sharpbeam.errors import InputError
+from sharpbeam.text.segment import Part, Segment, is_translatable, written
 from sharpbeam.text.sentences import split_sentences
 
 _TIME = r"(?:\d+:)?[0-5]?\d:[0-5]\d[.,]\d{1,3}"

@@ -11,9 +11,9 @@ from itertools import takewhile
 from sharpbeam.documents.formats.html import relabeled
 from sharpbeam.documents.formats.interface import Languages
 from sharpbeam.documents.formats.values import ValuesDocument
-from sharpbeam.documents.segment import Part
 from sharpbeam.errors import InputError, OptionError, nearest
 from sharpbeam.text.json import HALF
+from sharpbeam.text.segment import Part
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[][{}]')
 _LOCALE = re.compile(r'("@@locale"\s*:\s*")([\w-]+)')

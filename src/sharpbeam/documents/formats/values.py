@@ -11,8 +11,8 @@ from functools import partial
 
 from sharpbeam.documents.formats.interface import Languages, Template
 from sharpbeam.documents.formats.messages import message_parts, with_placeholders
-from sharpbeam.documents.segment import Built, Escape, Part, Segment, is_translatable, written
 from sharpbeam.errors import InputError
+from sharpbeam.text.segment import Built, Escape, Part, Segment, is_translatable, written
 
 _ESCAPE = re.compile(r"\\(?:[uU]([0-9a-fA-F]{4})|(.))", re.S)
 _LINE = re.compile(r"[^\r\n]+")

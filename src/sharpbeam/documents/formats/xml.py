@@ -19,8 +19,8 @@ from typing import NamedTuple
 from sharpbeam.documents.formats.html import readable
 from sharpbeam.documents.formats.interface import Languages, Template
 from sharpbeam.documents.formats.messages import add_piece, pieces
-from sharpbeam.documents.segment import Part, SegmentBuilder, is_translatable
 from sharpbeam.errors import InputError
+from sharpbeam.text.segment import Part, SegmentBuilder, is_translatable
 from sharpbeam.text.xml_tokens import XmlToken, xml_tokens
 
 Names = frozenset[str]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.contract.answers import Piece, joined_text
 from sharpbeam.contract.words import Weights, WordAttention, word_attention, words
-from sharpbeam.documents.segment import Part, Segment, Tag
+from sharpbeam.text.segment import Part, Segment, Tag
 from sharpbeam.text.spans import whole
 
 MOST_CELLS = 1 << 20  # words by words and by tags of a segment; beyond, markup is moved in order, without attention
