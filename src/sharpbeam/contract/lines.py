@@ -15,7 +15,7 @@ from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.pieces import tag_code
 from sharpbeam.text.sentences import split_sentences
-from sharpbeam.text.spans import IN_WORDS, Span, blanked, covered, message_arms
+from sharpbeam.text.spans import BREAK, IN_WORDS, Span, blanked, covered, message_arms
 from sharpbeam.text.spelling import Spelling
 
 MOST_LETTERS = 500  # of a sentence; a longer one is cut at a comma or a space
@@ -27,6 +27,7 @@ _NO_CELLS = re.compile(r"[.!?:;,\u2026\u3002]\s*\Z|\S {3,}[a-z\u00df-\u00f6\u00f
 _BULLET = re.compile(r"\s*(?:(?:[-*+•·‣▪–—>#]+|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s+)+")
 # One sentence of words and usual signs; what else there is has to be looked at.
 _PLAIN = re.compile(r"[\"“„«'(¿¡]?[^\W_][\w ,'’\"“”„«»;()—–-]*[.!?…]?[\"”»'’)]?")
+Range = tuple[int, int]
 _TAG = re.compile(r"\s*(>>[^\s<>]+<<|<2[^\s<>]+>)")
 _NUMBER_SIGN = re.compile("#")  # the number in a form of an ICU message
 _LONG_SMALL = {word for words in SMALL_WORDS.values() for word in words.split() if len(word) >= LONG_WORD}
@@ -85,10 +86,14 @@ def one_step(text: str) -> Steps[Translation]:
 def sentence_ranges(text: str, spans: list[Span], language: str, most: int = MOST_LETTERS) -> Iterator[tuple[int, int]]:
     """Ranges of what is decoded: sentences with a letter that is in no span, without bullets and numbers before them.
 
-    Spans at both ends that are no words, such as emoji, are not in them either.
+    Spans at both ends that are no words, such as emoji, and tags that close at the start are not in them either.
     """
     hidden = covered(text, spans)
+    for span in (span for span in spans if span.text[0] in "<&\\" and BREAK.search(span.text)):
+        hidden = hidden[: span.start] + "\n" * (span.end - span.start) + hidden[span.end :]
     ends = [(span.start, span.end) for span in spans if not any(map(str.isalnum, span.text))]
+    closing = [(span.start, span.end) for span in spans if span.text.startswith(("</", "&lt;/"))]
+    starts = sorted([*ends, *closing])
     blank = blanked(text, spans)
     cells = (cell for line in _LINE.finditer(hidden) for cell in _cells(hidden, *line.span()))
     for begin, stop in cells:
@@ -96,7 +101,7 @@ def sentence_ranges(text: str, spans: list[Span], language: str, most: int = MOS
         at = bullet.end() if bullet else begin
         for first, last in split_sentences(hidden[at:stop], language):
             for start, end in cut_sentence(hidden, at + first, at + last, most):
-                part = _peeled(hidden, start, end, ends)
+                part = _peeled(hidden, start, end, ends, starts)
                 if any(map(str.isalpha, blank[slice(*part)])):
                     yield part
 
@@ -108,9 +113,9 @@ def _cells(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return [cell.span() for cell in _CELL.finditer(text, start, end)]
 
 
-def _peeled(text: str, start: int, end: int, ends: list[tuple[int, int]]) -> tuple[int, int]:
-    """A range without the spans in `ends` and the spaces at both ends of it."""
-    for first, last in ends:
+def _peeled(text: str, start: int, end: int, ends: list[Range], starts: list[Range]) -> Range:
+    """A range without the spans in `starts` and `ends`, and the spaces at both ends of it."""
+    for first, last in starts:
         if start == first and last <= end:
             start = last + len(text[last:end]) - len(text[last:end].lstrip())
     for first, last in reversed(ends):

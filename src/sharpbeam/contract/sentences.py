@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from sharpbeam.contract.markup import marked, reference_steps, without_markup
 from sharpbeam.contract.names import named_steps
 from sharpbeam.contract.spans import span_steps, with_spans
 from sharpbeam.contract.steps import Job, Steps
@@ -49,6 +50,16 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
         (answer,) = yield [Job(text, dict(contract.changes))]
         best, cut = answer.hypotheses[0], answer.truncated
         return replace(answer, sentence_flags=answer_flags(text, best, (), cut, contract.target))
+    if not (marked_up := without_markup(text, spans)):
+        return (yield from reference_steps(text, spans, partial(_unmarked_steps, contract=contract)))
+    segment, changes, others = marked_up
+    inner = replace(contract, changes={**contract.changes, **({"return_attention": True} if contract.attends else {})})
+    answer = marked(text, segment, changes, others, (yield from sentence_steps(segment.text, others, inner)))
+    return answer if contract.changes.get("return_attention") else bare(answer, contract)
+
+
+def _unmarked_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
+    """The same for a sentence without markup."""
     own = [term for term in _terms(text, contract) if _is_exact(term.text, contract)]
     hidden = blanked(text, [*spans, *own])
     case = case_of(text, hidden, contract.language, contract.spelling.rarity)

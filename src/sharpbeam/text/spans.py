@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sharpbeam.errors import OptionError
+from sharpbeam.text.references import REFERENCE, find_references, is_space, sign_of
 
 _TLD = "com|org|net|edu|gov|int|info|io|dev|app|eu|uk|de|fr|es|it|pt|br|ru|cn|jp|nl|pl|ch|at|se|us|ca|au|in|co|me|tv|ai"
 _ENDING = (
@@ -33,6 +34,7 @@ _EMOJI = (
     "(?:[\U0001f1e6-\U0001f1ff]{2}|[0-9#*]\ufe0f?\u20e3|[\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]"
     "[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f300-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?){0,8}){1,20}"
 )
+_LINE_FEED = r"(?<=\S)\\[nrt](?![a-z])|\\[nrt](?=[^\sa-z])|(?<=[\w.,:;!?])\\n(?=[a-z])"  # as programs write it
 _HARD = (  # bounded, so that no text takes long; a tick next to a space is a stray one, and begins no code
     r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)(?:(?<=``)|(?=\S))[^`]{1,1000}(?:(?<=\S)|(?=``))(?P=ticks)(?!`))",
     rf"(?P<icu>{_PLURAL})",
@@ -40,13 +42,15 @@ _HARD = (  # bounded, so that no text takes long; a tick next to a space is a st
     r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
     r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",
     r"(?<![\w.+%-])[\w.+%-]{0,63}\w@(?:\w[\w-]{0,62}\.){1,8}[a-zA-Z]{2,24}",
-    r"</?[a-zA-Z][\w:.-]{0,60}(?:\s[^<>]{0,1000})?/?>|</?\d{1,6}\s?/?>|<!--.{0,1000}?-->",
+    r"</?[a-zA-Z][\w:.-]{0,60}(?:\s[^<>]{0,1000})?/?>|</?\d{1,6}\s?/?>|<!--.{0,1000}?-->|"
+    r"&lt;/?[a-zA-Z][\w:.-]{0,60}(?:\s(?:(?!&[lg]t;)[^<>]){0,500})?/?&gt;",
     r"\{\{[^{}]{0,200}\}\}|[$#]\{[^{}]{0,200}\}|\{%.{0,200}?%\}|<%.{0,200}?%>|\{[\w.:$,#!+ -]{0,200}\}|%\{\w{1,60}\}|"
     r"\[\[\w{1,60}\]\]|(?<!\w)__\w{1,60}?__(?!\w)",
     rf"%\(\w{{1,60}}\)[-+#0]{{0,5}}{_WIDTH}[a-zA-Z]|"
     rf"(?<![\d%])%(?:\d{{1,2}}\$)?[-+#0]{{0,5}}{_WIDTH}(?:hh?|ll?|L|z|j|t)?[diouxXeEfFgGcrsa@](?![a-zA-Z])|%%",
     r"(?<![\w$])\$[A-Za-z_]\w{0,60}|%[A-Z_]{2,60}%",
-    r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[\da-fA-F]{1,6});",
+    rf"(?P<reference>{REFERENCE})",
+    rf"{_LINE_FEED}",
     r"\[\^?\d{1,4}(?:[,\u2013-]\s?\d{1,4}){0,20}\]|(?!\A\[[A-Z]+\]\Z)\[!?[A-Z_]{2,60}\]|(?<!\S)\[[ xX]\](?=\s)",
     r"(?<![\w:]):[a-z][\w+-]{0,60}:(?![\w:])",
     r"(?<![\w@/])@\w[\w.-]{0,60}\w|(?<![\w&#])#\w{1,100}",
@@ -87,6 +91,9 @@ MOST_PATTERN = 1000  # letters of a user's pattern
 _GROUP, _FLAGS = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]|\(\?P=|\(\?\("), re.compile(r"\A\(\?([aimsux]+)\)(.*)\Z", re.S)
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
 NO_WORD = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
+# What ends a line inside of a text: tags of blocks, as they are or escaped, and line feeds of programs.
+_BLOCK = "br|hr|p|div|li|[uod]l|d[td]|t[dhr]|table|h[1-6]"
+BREAK = re.compile(rf"(?:<|&lt;)/?(?:{_BLOCK})\b[^>&]*(?:>|&gt;)|\\[nrt]")
 ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters
 _LATIN = "[a-zA-Z0-9\u00c0-\u024f]"
 _AT = r"[^\w\s.,;:!?'\"‘’“”„«»()\[\]{}–—-]"  # a sign at a number, as of a currency
@@ -149,7 +156,8 @@ def with_foreign(text: str, spans: Sequence[Span], written: str, lacks: Callable
     Those with one space between are one span.
     """
     found: list[Span] = []
-    for part in re.finditer(_PART, blanked(text, spans)):
+    signs = [Span(*each) for each in find_references(text)]
+    for part in re.finditer(_PART, blanked(text, [*spans, *signs])):
         span = Span(*part.span(), part[0], foreign=True)
         if _NO_LOSS.isdisjoint((part[0], unicodedata.category(part[0][0]))) and lacks(written[slice(*part.span())]):
             start = found.pop().start if found and text[found[-1].end : span.start] == " " else span.start
@@ -166,6 +174,9 @@ def _own(text: str) -> Iterator[Span]:
     at, pattern = 0, re.compile(_SPAN, re.S)
     while match := pattern.search(text, at):
         start, end = match.span()
+        if match["reference"] and sign_of(match[0]):
+            at = end
+            continue
         if match["icu"]:
             end = message_end(text, start) or end
         elif not (match["code"] or match["face"]):
@@ -212,11 +223,13 @@ def message_arms(text: str) -> list[tuple[int, int]]:
 def _widened(text: str, span: Span) -> Span:
     """The span with letters that it is glued to, and brackets or quotes right around it."""
     start, end = span.start, span.end
-    inside = text[max(0, start - 1) : start].isalnum() and text[end : end + 1].isalnum()  # of a word
-    if inside or text[start].isalnum() or text[start] in "{%$@`":
+    sides = text[max(0, start - 1) : start], text[end : end + 1]
+    inside = sides[0].isalnum() and sides[1].isalnum()  # of a word
+    apart = BREAK.match(span.text) or (is_space(span.text) and "".join(sides).isalpha())
+    if not apart and (inside or text[start].isalnum() or text[start] in "{%$@`"):
         while start > 0 and text[start - 1].isalnum():
             start -= 1
-    if inside or text[end - 1].isalnum() or text[end - 1] in "})`":
+    if not apart and (inside or text[end - 1].isalnum() or text[end - 1] in "})`"):
         while end < len(text) and text[end].isalnum():
             end += 1
     while start > 0 and end < len(text) and _AROUND.get(text[start - 1]) == text[end]:

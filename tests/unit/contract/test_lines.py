@@ -220,7 +220,8 @@ def test_random_lines_keep_the_contract() -> None:
     for _ in range(3000):
         text = "".join(rng.choices(parts.split("|"), k=rng.randint(1, 12)))
         decode = rng.choice([translate, loses_digits, *WILD])
-        spans = [span.text for span in find_spans(text) if "plural" not in span.text]
+        every = (re.split("(</?b>)", span.text) for span in find_spans(text) if "plural" not in span.text)
+        spans = [part for parts in every for part in parts if find_spans(part)]
         out = line(text, decode)
         assert [span for span, count in Counter(spans).items() if out.count(span) < count] == [], (decode, text, out)
         assert copies(out, spans) <= copies(text, spans) | Counter(spans), (decode, text, out)

@@ -1,0 +1,148 @@
+"""Markup in sentences, which is decoded without it: tags in pairs, and character references of letters and signs.
+
+What is between two tags of a pair would not be translated next to stand-ins. They are taken off and put around what it
+became, as those of documents (transfer.py). The answer has references where it has the letters and signs that the
+source has as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sharpbeam.contract.answers import Change, Piece, changed_answer, changed_source, changed_text
+from sharpbeam.contract.steps import Steps
+from sharpbeam.contract.transfer import transfer
+from sharpbeam.decoding.results import Answer, Translation
+from sharpbeam.text.references import find_references, is_space, to_references
+from sharpbeam.text.segment import Segment, Tag
+from sharpbeam.text.spans import BREAK, Span, blanked, overlaps
+
+_TAG = re.compile(
+    r"(?:<|&lt;)(?P<closes>/)?(?P<name>[a-zA-Z][\w:.-]*|\d+)(?:(?!&[lg]t;)[^<>])*?(?P<empty>/)?(?:>|&gt;)"
+)
+_TAGS = re.compile(rf"(?:{re.sub('P<[a-z]+>', ':', _TAG.pattern)})+")
+Decode = Callable[[str, Sequence[Span]], Steps[Translation]]
+
+
+def without_markup(text: str, spans: Sequence[Span]) -> tuple[Segment, list[Change], list[Span]] | None:
+    """The text without tags in pairs, with their places; the changes that put them back; and the other spans.
+
+    None for a text without.
+    """
+    marks = [span for span in spans if not span.text.startswith(("`", "{", "<!"))]
+    tags = [tag for span in marks for tag in _TAG.finditer(text, span.start, span.end)]
+    pairs = _pairs(tags, blanked(text, spans))
+    closing = set(pairs.values())
+    taken = {
+        tag.span(): at for at, tag in enumerate(tags) if at in pairs or at in closing or _is_lone(text, tag, spans)
+    }
+    spaces = [span for span in spans if is_space(span.text) and _around(text, span) == _around(text, span).strip()]
+    if not taken and not spaces:
+        return None
+    every = sorted([*taken, *((span.start, span.end) for span in spaces)])
+    plain, at, own, around = "", 0, list[Tag](), list[int]()
+    changes = []
+    for start, end in every:
+        number, mark = taken.get((start, end)), text[start:end]
+        plain += text[at:start] + " " * (number is None)
+        at = end
+        changes.append(Change(len(plain) - (number is None), len(plain), mark))
+        if number in closing:
+            tag = own[around.pop()]
+            tag.end, tag.close = len(plain), mark
+            continue
+        own.append(Tag(len(plain), len(plain), mark, parent=around[-1] if around else -1))
+        around += [len(own) - 1] if number in pairs else []
+    others = list[Span]()
+    for span in (span for span in spans if span not in spaces):
+        at = span.start
+        for start, end in [*(own for own in every if span.start <= own[0] < span.end), (span.end, span.end)]:
+            if at < start:
+                whole = (at, start) == (span.start, span.end)
+                others.append(span if whole else replace(span, start=at, end=start, text=text[at:start]))
+            at = end
+
+    def moved(span: Span) -> Span:
+        return span.moved(sum(is_space(text[start:end]) - (end - start) for start, end in every if end <= span.start))
+
+    return Segment(plain + text[every[-1][1] :], tuple(own)), changes, list(map(moved, others))
+
+
+def _around(text: str, span: Span) -> str:
+    return text[max(0, span.start - 1) : span.start] + span.text + text[span.end : span.end + 1]
+
+
+def _is_lone(text: str, tag: re.Match[str], spans: Sequence[Span]) -> bool:
+    """Whether a tag that is in no pair is at a word: others may be the name of something, as <file> is."""
+    if not any(span.start <= tag.start() < span.end and _TAGS.fullmatch(span.text) for span in spans):
+        return False
+    near = text[tag.start() - 1 : tag.start()] if tag["closes"] else text[tag.end() : tag.end() + 1]
+    return near.isalnum() and not tag["empty"] and not BREAK.match(tag[0])
+
+
+def _pairs(tags: Sequence[re.Match[str]], hidden: str) -> dict[int, int]:
+    """The closing tag of each opening one that has letters after it; by their numbers."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for number, tag in enumerate(tags):
+        if BREAK.match(tag[0]):
+            continue
+        if not tag["closes"]:
+            opened += [] if tag["empty"] else [number]
+            continue
+        same = [place for place, other in enumerate(opened) if tags[other]["name"].lower() == tag["name"].lower()]
+        if same:
+            first = opened[same[-1]]
+            if any(map(str.isalpha, hidden[tags[first].end() : tag.start()])):
+                pairs[first] = number
+            del opened[same[-1] :]
+    return pairs
+
+
+def marked(
+    text: str, segment: Segment, changes: Sequence[Change], spans: Sequence[Span], answer: Translation
+) -> Translation:
+    """The translation of `text` from that of its segment with `spans`, in which no tag goes."""
+
+    def tagged(one: Answer) -> Answer:
+        fixed = sorted(match.span() for span in spans for match in re.finditer(re.escape(span.text), one.text))
+        parts = transfer(segment, [Piece(0, len(segment.text), replace(answer, hypotheses=(one,)))])
+        own, at = list[Change](), len(one.text) - len(one.text.lstrip())
+        for part in parts:
+            if not part.markup:
+                at += len(part.text)
+                continue
+            within = next((place for place in fixed if place[0] < at < place[1]), (at, at))
+            place = within[part.text.startswith(("</", "&lt;/"))]
+            place = max(place, own[-1].end if own else 0)
+            space = is_space(part.text) and one.text[place - 1 : place].isspace()
+            own.append(Change(place - space, place, part.text))
+        return changed_answer(one, own)
+
+    answers = tuple(map(tagged, answer.hypotheses))
+    return changed_source(replace(answer, hypotheses=answers), text, changes)
+
+
+def reference_steps(text: str, spans: Sequence[Span], decode: Decode) -> Steps[Translation]:
+    """The translation of a text, decoded with the letters and signs that its references stand for."""
+    signs = [each for each in find_references(text) if not overlaps(Span(*each), spans)] if "&" in text else []
+    if not signs:
+        return (yield from decode(text, spans))
+    less, changes, places = 0, [], []
+    for start, end, _ in signs:
+        changes.append(Change(start - less, start - less + 1, text[start:end]))
+        less += end - start - 1
+        places.append((end, less))
+    own = [span.moved(-max((less for end, less in places if end <= span.start), default=0)) for span in spans]
+    answer = yield from decode(changed_text(text, [Change(*each) for each in signs]), own)
+    forms = {sign: text[start:end] for start, end, sign in signs}
+    if '"' not in text:
+        forms.setdefault('"', "&quot;")
+    fixed = [span.text for span in spans]
+    answers = (
+        changed_answer(each, [Change(*one) for one in to_references(each.text, forms, fixed)])
+        for each in answer.hypotheses
+    )
+    return changed_source(replace(answer, hypotheses=tuple(answers)), text, changes)
