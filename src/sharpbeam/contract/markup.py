@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sharpbeam.contract.answers import Change, Piece, changed_answer, changed_source, changed_text
 from sharpbeam.contract.steps import Steps
@@ -17,12 +18,16 @@ from sharpbeam.contract.transfer import transfer
 from sharpbeam.decoding.results import Answer, Translation
 from sharpbeam.text.references import find_references, is_space, to_references
 from sharpbeam.text.segment import Segment, Tag
-from sharpbeam.text.spans import BREAK, Span, blanked, overlaps
+from sharpbeam.text.spans import BREAK, Span, blanked, covered, overlaps
 
 _TAG = re.compile(
     r"(?:<|&lt;)(?P<closes>/)?(?P<name>[a-zA-Z][\w:.-]*|\d+)(?:(?!&[lg]t;)[^<>])*?(?P<empty>/)?(?:>|&gt;)"
 )
 _TAGS = re.compile(rf"(?:{re.sub('P<[a-z]+>', ':', _TAG.pattern)})+")
+_CODE = ("`", "{", "<!")  # spans that begin so have no tags
+# Tags of forums, and signs around emphasis in Markdown and chats.
+_FORUM = re.compile(r"\[(?P<closes>/)?(?P<name>b|i|u|s|url|quote|color|size)(?:=[^\]\s]{0,500})?\]", re.I)
+_EMPHASIS = re.compile(r"(?<![\w*~])(?P<sign>\*{1,3}|~~?)(?=[^\s*~])[^*~]{1,300}?(?<=[^\s*~])(?P=sign)(?![\w*~])")
 Decode = Callable[[str, Sequence[Span]], Steps[Translation]]
 
 
@@ -31,13 +36,10 @@ def without_markup(text: str, spans: Sequence[Span]) -> tuple[Segment, list[Chan
 
     None for a text without.
     """
-    marks = [span for span in spans if not span.text.startswith(("`", "{", "<!"))]
-    tags = [tag for span in marks for tag in _TAG.finditer(text, span.start, span.end)]
-    pairs = _pairs(tags, blanked(text, spans))
+    marks = _marks(text, spans)
+    pairs = _pairs(marks, blanked(text, spans))
     closing = set(pairs.values())
-    taken = {
-        tag.span(): at for at, tag in enumerate(tags) if at in pairs or at in closing or _is_lone(text, tag, spans)
-    }
+    taken = {mark[:2]: at for at, mark in enumerate(marks) if at in pairs or at in closing or mark.lone}
     spaces = [span for span in spans if is_space(span.text) and _around(text, span) == _around(text, span).strip()]
     if not taken and not spaces:
         return None
@@ -74,28 +76,45 @@ def _around(text: str, span: Span) -> str:
     return text[max(0, span.start - 1) : span.start] + span.text + text[span.end : span.end + 1]
 
 
-def _is_lone(text: str, tag: re.Match[str], spans: Sequence[Span]) -> bool:
-    """Whether a tag that is in no pair is at a word: others may be the name of something, as <file> is."""
-    if not any(span.start <= tag.start() < span.end and _TAGS.fullmatch(span.text) for span in spans):
-        return False
-    near = text[tag.start() - 1 : tag.start()] if tag["closes"] else text[tag.end() : tag.end() + 1]
-    return near.isalnum() and not tag["empty"] and not BREAK.match(tag[0])
+class _Mark(NamedTuple):
+    start: int
+    end: int
+    name: str
+    closes: bool
+    lone: bool  # it is at a word, also without its other one; others may be the name of something, as <file> is
 
 
-def _pairs(tags: Sequence[re.Match[str]], hidden: str) -> dict[int, int]:
-    """The closing tag of each opening one that has letters after it; by their numbers."""
+def _marks(text: str, spans: Sequence[Span]) -> list[_Mark]:
+    """What may open or close a pair, in order."""
+    marks = []
+    for span in (span for span in spans if not span.text.startswith(_CODE)):
+        whole = _TAGS.fullmatch(span.text)
+        for tag in (
+            tag for tag in _TAG.finditer(text, span.start, span.end) if not (tag["empty"] or BREAK.match(tag[0]))
+        ):
+            near = text[tag.start() - 1 : tag.start()] if tag["closes"] else text[tag.end() : tag.end() + 1]
+            marks.append(_Mark(*tag.span(), tag["name"].lower(), bool(tag["closes"]), bool(whole and near.isalnum())))
+    hidden = covered(text, [span for span in spans if not _FORUM.fullmatch(span.text)])
+    marks += [_Mark(*one.span(), one["name"].lower(), bool(one["closes"]), False) for one in _FORUM.finditer(hidden)]
+    for one in _EMPHASIS.finditer(hidden):
+        sign = one["sign"]
+        marks.append(_Mark(one.start(), one.start() + len(sign), sign, False, False))
+        marks.append(_Mark(one.end() - len(sign), one.end(), sign, True, False))
+    return sorted(marks)
+
+
+def _pairs(marks: Sequence[_Mark], hidden: str) -> dict[int, int]:
+    """The closing mark of each opening one that has letters after it; by their numbers."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
-    for number, tag in enumerate(tags):
-        if BREAK.match(tag[0]):
+    for number, mark in enumerate(marks):
+        if not mark.closes:
+            opened.append(number)
             continue
-        if not tag["closes"]:
-            opened += [] if tag["empty"] else [number]
-            continue
-        same = [place for place, other in enumerate(opened) if tags[other]["name"].lower() == tag["name"].lower()]
+        same = [place for place, other in enumerate(opened) if marks[other].name == mark.name]
         if same:
             first = opened[same[-1]]
-            if any(map(str.isalpha, hidden[tags[first].end() : tag.start()])):
+            if any(map(str.isalpha, hidden[marks[first].end : mark.start])):
                 pairs[first] = number
             del opened[same[-1] :]
     return pairs

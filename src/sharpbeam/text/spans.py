@@ -38,6 +38,7 @@ _LINE_FEED = r"(?<=\S)\\[nrt](?![a-z])|\\[nrt](?=[^\sa-z])|(?<=[\w.,:;!?])\\n(?=
 _HARD = (  # bounded, so that no text takes long; a tick next to a space is a stray one, and begins no code
     r"(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)(?:(?<=``)|(?=\S))[^`]{1,1000}(?:(?<=\S)|(?=``))(?P=ticks)(?!`))",
     rf"(?P<icu>{_PLURAL})",
+    r"\[(?:url|quote|color|size|img)=[^\]\s]{1,500}\]",
     r"(?<!\w)(?::[a-z]\w{0,30}){1,3}:`[^`]{1,500}`",  # a role of reStructuredText
     r"(?<![a-zA-Z0-9])(?:[a-zA-Z][a-zA-Z0-9+.-]{1,11}://|www\.|(?:mailto|tel|urn|doi|magnet):)"
     r"[^\s<>\"“”„«»`{}|\\^\u3000-\u303f\uff00-\uffef]{1,2000}",

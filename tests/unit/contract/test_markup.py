@@ -14,6 +14,7 @@ from sharpbeam.contract.sentences import Contract
 from sharpbeam.decoding.results import Translation
 
 _TAG = re.compile(r"</?[a-z]+[^>]*>")
+_MARK = re.compile(r"(?:<|&lt;).*?(?:>|&gt;)|\*+|~~|\[.*?\]")
 
 
 def translate(source: str) -> Translation:
@@ -51,15 +52,18 @@ def seen(text: str) -> list[str]:
             'A <a href="https://x.y/?z=1">red <i>car</i></a> here',
             'herex <a href="https://x.y/?z=1"><i>carx</i> redx</a> Ax',
         ),
+        ("See **the old** house", "housex **oldx thex** Sx"),
+        ("See the ~~old~~ *house* now", "nowx *housex* ~~oldx~~ thex Sx"),
+        ("See [b]the[/b] [url=https://x.y/z]old house[/url]", "[url=https://x.y/z]housex oldx[/url] [b]thex[/b] Sx"),
         ("One <0>two</0> three <1>four</1>", "<1>fourx</1> threex <0>twox</0> Onex"),
         ("See <b>one two</i> three", "</i>threex twox <b>onex Sx"),
     ],
 )
 def test_tags_are_around_what_their_words_became(text: str, backward: str) -> None:
-    plain = re.sub(r"(?:<|&lt;).*?(?:>|&gt;)", "", text)
+    plain = _MARK.sub("", text)
     assert seen(text) == [plain]
     assert line(text, backwards) == backward.replace("Sx", "Seex")
-    assert re.sub(r"(?:<|&lt;).*?(?:>|&gt;)", "", line(text)) == foreign(plain)
+    assert _MARK.sub("", line(text)) == foreign(plain)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,8 @@ def test_a_space_that_does_not_break_is_between_words() -> None:
 def test_tags_that_are_words_and_parts_of_words_stay() -> None:
     assert line("Read <file> and H<sub>2</sub>O now") == "Readx <file> andx H<sub>2</sub>O nowx"
     assert line("<b>{name}</b> comes") == "<b>{name}</b> comesx"
+    for text in ("So 2 * 3 * 4 or 2*3*4 is it", "Find *.txt and *.py in a[i] now", "He (*args, **kwargs) says it*"):
+        assert "X" in seen(text)[0] or len(seen(text)[0]) == len(text)
 
 
 @pytest.mark.parametrize("decode", [translate, backwards, hostile])
