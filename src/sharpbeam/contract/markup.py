@@ -89,9 +89,9 @@ def _marks(text: str, spans: Sequence[Span]) -> list[_Mark]:
     marks = []
     for span in (span for span in spans if not span.text.startswith(_CODE)):
         whole = _TAGS.fullmatch(span.text)
-        for tag in (
-            tag for tag in _TAG.finditer(text, span.start, span.end) if not (tag["empty"] or BREAK.match(tag[0]))
-        ):
+        for tag in _TAG.finditer(text, span.start, span.end):
+            if tag["empty"] or BREAK.match(tag[0]):
+                continue
             near = text[tag.start() - 1 : tag.start()] if tag["closes"] else text[tag.end() : tag.end() + 1]
             marks.append(_Mark(*tag.span(), tag["name"].lower(), bool(tag["closes"]), bool(whole and near.isalnum())))
     hidden = covered(text, [span for span in spans if not _FORUM.fullmatch(span.text)])

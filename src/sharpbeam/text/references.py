@@ -14,10 +14,16 @@ REFERENCE = r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[\da-fA-F]{1,6});"
 _SIGNS = "'\"‘’‚“”„«»‹›–—…!?¡¿.,:;-"
 
 
-def sign_of(reference: str) -> str:
-    """The letter or sign that a reference stands for; empty for one that is protected."""
-    sign = unescape(reference)
-    return sign if len(sign) == 1 and (sign.isalpha() or sign in _SIGNS) else ""
+def sign_of(match: re.Match[str]) -> str:
+    """The letter or sign that a reference is at a word; empty for one that is protected, such as &nbsp; or a lone one.
+
+    The name of a letter may be a word of one letter, &agrave;.
+    """
+    sign, text = unescape(match[0]), match.string
+    sides = text[match.start() - 1 : match.start()] + text[match.end() : match.end() + 1]
+    if len(sign) == 1 and sign.isalpha():
+        return sign if match[0][1] != "#" or re.search(r"[\w&;]", sides) else ""
+    return sign if len(sign) == 1 and sign in _SIGNS and sides.strip() else ""
 
 
 def is_space(reference: str) -> bool:
@@ -28,7 +34,7 @@ def is_space(reference: str) -> bool:
 def find_references(text: str) -> Iterator[tuple[int, int, str]]:
     """Range and sign of each reference to a letter or sign."""
     for match in re.finditer(REFERENCE, text):
-        if sign := sign_of(match[0]):
+        if sign := sign_of(match):
             yield *match.span(), sign
 
 

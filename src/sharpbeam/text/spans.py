@@ -175,7 +175,7 @@ def _own(text: str) -> Iterator[Span]:
     at, pattern = 0, re.compile(_SPAN, re.S)
     while match := pattern.search(text, at):
         start, end = match.span()
-        if match["reference"] and sign_of(match[0]):
+        if match["reference"] and sign_of(match):
             at = end
             continue
         if match["icu"]:
