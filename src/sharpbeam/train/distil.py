@@ -120,7 +120,7 @@ class Distillation:
                 yield line[start:end]
 
     def _keep_pairs(self, answers: Path) -> None:
-        """Write the pairs without a flag and of sound lengths, except the 1% of the lowest scores of a token."""
+        """Write the pairs without a flag, of sound lengths and brackets, except the 1% of the lowest token scores."""
         sound, dropped = list[tuple[float, str]](), Counter[str]()
         for line in read_lines(answers):
             record = json.loads(line)
@@ -128,6 +128,7 @@ class Distillation:
             answer, scores = " ".join(best["text"].split()), best["token_scores"]
             flags: list[str] = [*text_flags(source, answer, find_spans(source), self.languages.target_language)]
             flags += [] if RATIO[0] < len(answer) / len(source) < RATIO[1] else ["length"]
+            flags += ["brackets"] if answer.count("(") > source.count("(") else []  # made up: "(em inglês)"
             dropped.update(flags[:1])
             sound += [] if flags else [(sum(scores) / len(scores), f"{source}\t{answer}\n")]
         least = sorted(score for score, _ in sound)[len(sound) // 100 :][:1]

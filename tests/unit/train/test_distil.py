@@ -135,6 +135,7 @@ def test_a_pair_with_a_flag_or_an_odd_length_or_score_is_dropped(place):
     bad = [
         record("Es sind 17 Leute da.", "There are people there.", -0.1),
         record("Das ist gut.", "That is a really very long answer to it.", -0.1),
+        record("Neues Haus", "New House (in German)", -0.1),
         record("Das Auto ist neu.", "The car is\tnew.", -2.5),  # the lowest score, of 102
     ]
     (place / "answers").write_text("\n".join([*good, *bad]) + "\n")
