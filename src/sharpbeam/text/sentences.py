@@ -20,6 +20,9 @@ SHORT_CODES = dict(pair.split(":") for pair in _CODES.split())
 _UNQUOTED = str.maketrans(dict.fromkeys('"“”„«»', " "))
 # Words before a name or a number in any language, whatever the rules of the text's own are.
 _TITLE = re.compile(r"(?<!\w)(?:Ste?|Mt|Mrs?|Ms|Dra?|Sra?|Srta|Profa?|Gen|Col|Capt|Lt|Sgt|Rev|Gov|séc|núm|pág)\.\Z")
+_NUMBERED = re.compile(
+    r"(?<!\w)(?:[Aa]p(?:t|to|prox)?|[Rr]m|[Vv]ol|[Cc]h|Par|Lot|[Ee]d|[Tt]el|est|[nN]º?|[Cc]ap|[Aa]v)\.\Z"
+)
 _NOON = re.compile(r"\b[ap]\.\s?m\.\Z", re.I)
 _ZONE = re.compile(r"(?:[ECMP][SD]?T|GMT|UTC|BST|CES?T|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b")
 _BEGINS = re.compile(r"(?:The|This|That|There|He|She|It|They|We|You|I|But|And|In|On|At)\b")
@@ -41,8 +44,9 @@ def short_code(language: str) -> str:
 
 
 def _goes_on(sentence: str, following: str) -> bool:
-    """Whether the full stop that ends a text is that of an abbreviation: "St. Martin", "7 p.m. ET"."""
+    """Whether the full stop that ends a text is that of an abbreviation: "St. Martin", "Apt. 4", "7 p.m. ET"."""
     title = _TITLE.search(sentence) is not None and not _BEGINS.match(following)
+    title = title or (following[:1].isdigit() and _NUMBERED.search(sentence) is not None)
     return following != "" and (title or (_NOON.search(sentence) is not None and _ZONE.match(following) is not None))
 
 

@@ -27,6 +27,9 @@ def test_sentences_are_split_and_nothing_but_space_is_between() -> None:
     assert [text[start:end] for start, end in ranges] == ["Dr. Smith came.", "He slept.", "Then?"]
     assert split_sentences("一。二。", "zho_Hans") == [(0, 2), (2, 4)]
     assert split_sentences("  ") == []
+    for text in ("123 Main St, Apt. 4B, Ohio.", "Veja o cap. 5 e a av. 9.", "Call tel. 555 now."):
+        assert len(split_sentences(text)) == 1
+    assert len(split_sentences("We liked it a lot. 5 stars!")) == 2
     for text in ("A St. Martin veio.", "Era no s\u00e9c. XX.", "It begins at 7 p.m. ET.", "Call before 5 p.m. Friday."):
         assert len(split_sentences(text, "pt")) == len(split_sentences(text, "en")) == 1
     for text in ("It ends at 7 p.m. The crowd leaves.", "He lives on Elm St. The house is big.", "Go. To 22 Elm St."):
