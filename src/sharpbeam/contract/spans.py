@@ -33,6 +33,8 @@ LIKELY = 2.25  # words that may be between the place of a stand-in and that by a
 OTHER = 0.5  # of a neighbor, on its other side
 LOST = 0.8  # attention to a word that is translated by none
 LONG = 6  # letters of words that are none of these
+# Of these, surely numbers: the likelier answer may not have the number's word in its form, or no place for it.
+_COUNT = re.compile(r"%\S{0,20}[diu]|\W*(?:n|\w*(?:count|num|total|amount|quantity)\w*)\W*", re.I)
 Where = Callable[[int], tuple[int, str]]  # the place of a span, and the words that are written before it
 _ARTICLE = "the|an?|his|her|its|my|our|your|this|um|uma|os?|der|die|das|el|las?|los?|les?|il"
 _AFTER_ARTICLE = re.compile(rf"(?<!\w)(?:{_ARTICLE})\s\Z", re.I)
@@ -40,6 +42,7 @@ _BEFORE_NOUN = re.compile(rf"\s(?:{_ARTICLE})(?=\s\w)")
 _GOVERNED = re.compile(rf"(?<!\w)(?!(?:{_ARTICLE}|that)\s)[^\W\d_]{{1,4}}\s\Z", re.I)  # a short word, no article
 MANY = 64  # spans: a list rather than a sentence, which is decoded with its stand-ins alone
 STAND_INS = ("X{}", "471{}")  # which the models measured copy in 97 and 98 of 100 sentences
+_COUNTED = ("{", "%", "$")  # placeholders, which are numbers more often than names: "{n} cars" is not "carros X1"
 _SIGNS = ".,;:!?…)]。、，"
 
 
@@ -52,7 +55,7 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
         (answer,) = yield [Job(text, dict(changes))]
         if kept(text, answer.text, spans):
             return answer
-    names = _names(text, STAND_INS[0], len(spans))
+    names = _names(text, spans, STAND_INS)
     masked_text, bare_text = _written(text, spans, names)[0], _written(text, spans, [""] * len(spans))[0]
     if len(spans) > MANY:
         (masked,) = yield [Job(masked_text, {**changes, "return_attention": False})]  # of thousands of tags
@@ -62,7 +65,7 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     bare = bare if any(map(str.isalpha, bare_text)) else []
     masked, *others = yield [Job(masked_text, scores), *bare]
     if not _copied(masked.text, names):
-        again = _names(text, STAND_INS[1], len(spans))
+        again = _names(text, spans, STAND_INS[::-1])
         (other,) = yield [Job(_written(text, spans, again)[0], scores)]
         if _copied(other.text, again):
             masked, names = other, again
@@ -74,7 +77,7 @@ def span_steps(text: str, spans: Sequence[Span], attends: bool, changes: Mapping
     without = _filled(text, others[0], spans, names, guide)
     surer = len(bare_text.split()) < FEW_WORDS or any(any(_glued(text, span)) for span in spans)
     sure, plain = (sum(one.token_scores) / max(1, len(one.token_scores)) for one in (masked, others[0]))
-    surer = surer or sure > plain + SURER
+    surer = surer or sure > plain + SURER or any(_COUNT.fullmatch(span.text) for span in spans)
     first, second = (with_names, without) if surer and guide is not None else (without, with_names)
     best = second if kept(text, second.text, spans) and not kept(text, first.text, spans) else first
     return replace(best, sentence_flags=flags)
@@ -103,10 +106,15 @@ def with_spans(source: str, answer: Answer, spans: Sequence[Span]) -> Answer:
     return changed_answer(answer, changes) if changes else answer
 
 
-def _names(text: str, form: str, count: int) -> list[str]:
-    """Stand-ins that are not in the text."""
-    names = (form.format(number) for number in range(1, len(text) + count + 2))
-    return [name for name in names if name not in text][:count]
+def _names(text: str, spans: Sequence[Span], forms: Sequence[str]) -> list[str]:
+    """Stand-ins that are not in the text: of the first form, and of the second one for placeholders."""
+    names, number = list[str](), 0
+    for span in spans:
+        number += 1
+        while (name := forms[span.text.startswith(_COUNTED)].format(number)) in text:
+            number += 1
+        names.append(name)
+    return names
 
 
 def _copied(text: str, names: Sequence[str]) -> bool:
