@@ -182,12 +182,15 @@ bool Constraints::forces_eos(int64_t row) const {
 void Constraints::apply_to(int64_t row, bool early) {
   const RowRules& rules = rules_[static_cast<size_t>(row)];
   const bool biased = bias_ && rules.next != kNone;
+  bool given = false;  // to one candidate: fillers are token 0, which may be the next one, found or in the last place
   for (Candidate& each : row_) {
     float& value = each.value = value_of(rules, each.token, each.log_prob);
     if (early && each.token == options_.eos) value = kBanned;
     if (!biased) continue;
     const double with_bias = static_cast<double>(value) + less_;
-    value = static_cast<float>(each.token == rules.next ? log_add(with_bias, more_) : with_bias);
+    const bool next = !given && each.token == rules.next && (each.log_prob > kBanned || &each == &row_.back());
+    given = given || next;
+    value = static_cast<float>(next ? log_add(with_bias, more_) : with_bias);
   }
   if (repetition_ || biased)
     std::sort(row_.begin(), row_.end(), [](const Candidate& a, const Candidate& b) {

@@ -161,6 +161,8 @@ class DecodeOptions(Schema):
             search.require(
                 search.max_score_ratio is None, "max_score_ratio", f"left out {why}; give a max_score_margin"
             )
+            for name in ("prefix_bias_beta", "min_alternative_expansion_prob"):  # which are probabilities
+                search.require(not getattr(search, name), name, f"0 {why}")
 
     def __hash__(self) -> int:
         """A hash of the options that differ most, since a hash of all takes longer than a call of the core."""

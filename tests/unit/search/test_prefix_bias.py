@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from reference.beam import reference_search
-from support.toys import BOS, EOS, ToyLayer, ToyModel, toy_requests
+from support.toys import BOS, EOS, GivenScores, ToyLayer, ToyModel, toy_requests
 from unit.search.test_beam import toy_log_probs
 from unit.search.test_prefix import with_prefixes
 
@@ -16,6 +16,7 @@ from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.beam import BeamSearch
+from sharpbeam.types import Floats, Ids, Prefix, Request, TopK
 
 
 @pytest.mark.parametrize("beta", [0.01, 0.3, 0.99])
@@ -77,12 +78,33 @@ def test_a_small_bias_is_free_to_leave_a_bad_prefix(tiny_model, sentences: list[
     assert one[0] == many[3]
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_a_token_that_fills_rows_up_gets_the_bias_once(found: bool) -> None:
+    """Rows with few candidates are filled up with token 0 at -inf, which may be the next token of the prefix."""
+
+    class Few(GivenScores):
+        def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+            value, token = np.full((1, k), -np.inf, np.float32), np.zeros((1, k), np.int32)
+            value[0, :2], token[0, :2] = np.log([0.6, 0.4]), [7, 0] if found else [7, 8]
+            return TopK(value, token)
+
+        def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
+            return np.full(len(token), -np.inf, np.float32)
+
+    search = BeamSearch(SearchOptions(beam_size=3, prefix_bias_beta=0.5, max_length=4), BOS, EOS, 20)
+    prefix = Prefix(np.array([0, 4], np.int32), np.zeros(2, np.float32))
+    rows = search.begin([Request(0, np.array([2], np.int32), prefix)], np.zeros(1, np.int32))
+    tokens = search.step(rows, Few(np.zeros((1, 20), np.float32))).rows.token.tolist()
+    assert tokens == ([0, 7] if found else [0, 7, 8])
+
+
 def test_what_a_bias_cannot_go_with_is_refused_at_once(tiny_model) -> None:
     translator = Translator(tiny_model)
     for options, message in (
         ({}, "0 without a target_prefix"),
         ({"target_prefix": "a", "sampling": True}, "left at 0.0 with sampling"),
         ({"target_prefix": "a", "cube_pruning": "exact"}, "0 with cube_pruning or return_alternatives"),
+        ({"target_prefix": "a", "normalize": False}, "0 with normalize False: logits may be above 0"),
         ({"target_prefix": "a", "return_alternatives": True}, "0 with cube_pruning or return_alternatives"),
     ):
         with pytest.raises(OptionError, match=message):
