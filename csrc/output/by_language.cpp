@@ -87,7 +87,11 @@ void Run::for_each_scope(const LayerRows& rows, Answer answer) {
     alike = alike && scope[r] == scope[0];
   }
   if (rows.rows == 0) return;
-  if (alike) return answer(*runs_[scope[0]], rows, nullptr);
+  if (alike) {
+    LayerRows all = rows;
+    all.estimates = nullptr;  // as of rows that are apart
+    return answer(*runs_[scope[0]], all, nullptr);
+  }
   int32_t* places = reserved(places_, rows.rows);
   for (size_t s = 0; s < runs_.size(); ++s) {
     int64_t count = 0;

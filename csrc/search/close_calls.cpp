@@ -145,7 +145,7 @@ void BeamSearch::settle_answers(const RowView& rows, const RequestRows& request)
 // Closer or exact normalizers of all that is marked, into everything of `requests` that rests on it.
 void BeamSearch::settle(const RowView& rows, std::span<const RequestRows> requests) {
   const int64_t k = static_cast<int64_t>(token_.size()) / rows.rows;
-  work_.settled += open_.settle(*forward_, OpenScores::By::kCloser);
+  work_.settled += open_.settle(*forward_);
   for (int64_t row = 0; row < rows.rows; ++row) {
     open_.correct(row, k, log_prob_.data() + row * k);
   }

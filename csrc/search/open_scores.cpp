@@ -145,10 +145,10 @@ void OpenScores::mark(int32_t node, double most, double each) {
   mark_largest(most, each);
 }
 
-int64_t OpenScores::settle(Forward& forward, By by) {
+int64_t OpenScores::settle(Forward& forward) {
   const auto count = static_cast<int64_t>(marked_.size());
   const auto first = std::partition(marked_.begin(), marked_.end(), [&](int32_t place) {
-    return by == By::kCloser && forward.has_closer() && !places_[static_cast<size_t>(place)].retaken;
+    return forward.has_closer() && !places_[static_cast<size_t>(place)].retaken;
   });
   const int64_t closer_count = first - marked_.begin();  // the others take exact ones
   asked_.resize(static_cast<size_t>(count * dim_));

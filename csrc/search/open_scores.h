@@ -54,14 +54,11 @@ class OpenScores {
   // first, until the others together are at most `most`, and none of them is more than `each`.
   void mark_between(const RowView& rows, int64_t a, int64_t b, double most);
   void mark(int32_t node, double most, double each = std::numeric_limits<double>::infinity());
-  // A row's own.
-  void mark_row(int64_t row) { mark_place(place(row)); }
   bool marked() const { return !marked_.empty(); }
 
-  // Takes normalizers of what is marked again, and returns how many: with kCloser the first time closer estimates, if
-  // the layer has some, and exact ones the second time. Then `correct` puts scores right, and `done` forgets the marks.
-  enum class By { kCloser, kExact };
-  int64_t settle(Forward& forward, By by);
+  // Takes normalizers of what is marked again, and returns how many: the first time closer estimates, if the layer has
+  // some, and exact ones the second time. Then `correct` puts scores right, and `done` forgets the marks.
+  int64_t settle(Forward& forward);
   // The log probabilities of a row's k candidates.
   void correct(int64_t row, int64_t k, float* log_prob) const;
   // Those of a hypothesis in the tree; whether any changed.
