@@ -62,7 +62,7 @@ class Run:
             for request in entering:
                 self.flight[request.index] = request
             self.most_requests = max(self.most_requests, len(self.flight))
-            if len(self.flight) == 1 and (alone == "to the end" or self.schedule.whole):
+            if len(self.flight) == 1 and (alone == "to the end" or (self.schedule.whole and self.schedule.final)):
                 decode = getattr(self.search, "decode", None)  # a search may leave it out
                 hypotheses = decode(request, self._forward) if decode else None
                 if hypotheses is not None:

@@ -17,6 +17,7 @@ Fits: TypeAlias = Callable[[int, int, int], bool]
 # A worker has at least WORKER_TOKENS, so that dozens of rows share a read of the weights, and fewer only if there is
 # little to do for each; a batch below LEAST_TOKENS would be slower than its share of a larger one.
 MOST_TOKENS, WORKER_TOKENS, LEAST_TOKENS = 512, 128, 64
+MOST_CANCELLED = 64  # requests that are kept in a queue's heap, next to as many as wait
 SHARES = 4  # batches of each worker at least, so that all workers end at about the same time
 
 
@@ -84,7 +85,14 @@ class RequestQueue:
                 return False
             self.tokens -= size
             self.unfinished -= 1
+            if len(self._heap) > 2 * len(self._waiting) + MOST_CANCELLED:
+                self._heap = [each for each in self._heap if each[-1].index in self._waiting]
+                heapq.heapify(self._heap)
             return True
+
+    def drain(self) -> list[int]:
+        """Remove all requests that wait; returns their indices."""
+        return [index for index in tuple(self._waiting) if self.cancel(index)]
 
     def take(self, fits: Fits) -> list[Request]:
         """Remove and return requests from the front as long as `fits` holds for all of them together."""

@@ -77,6 +77,17 @@ def test_a_cancelled_request_does_not_wait_any_more() -> None:
     assert queue.unfinished == 1
 
 
+def test_cancelled_requests_take_no_memory_and_all_can_be_drained() -> None:
+    queue = RequestQueue([request(0, 4)])
+    for index in range(1, 1000):
+        queue.add([request(index, 4)], priority=-1)
+        assert queue.cancel(index)
+    assert len(queue._heap) < 100
+    queue.add([request(1000, 3)])
+    assert queue.drain() == [0, 1000]
+    assert (len(queue), queue.tokens, queue.unfinished) == (0, 0, 0)
+
+
 def test_every_request_is_taken_once_while_threads_add_and_cancel() -> None:
     queue, entered, cancelled = RequestQueue(batch_tokens=30), list[list[int]](), list[list[int]]()
 

@@ -43,6 +43,10 @@ class Watched:
     def whole(self) -> bool:
         return self.schedule.whole
 
+    @property
+    def final(self) -> bool:
+        return self.schedule.final
+
     def cancel(self, request: int) -> None:
         raise NotImplementedError
 
