@@ -149,18 +149,23 @@ class Worker:
         with self._lock:
             for lane in lanes:
                 run = self.runs.get(lane)
-                if run is None:
-                    if not len(lane.queue):
-                        continue
-                    for other in self.runs.keys() - lanes:
-                        other.close(self.runs.pop(other))
-                    run = self.runs[lane] = lane.open(self.workers, self._memory)
+                if run is None and not len(lane.queue):
+                    continue
                 try:
+                    if run is None:
+                        for other in self.runs.keys() - lanes:
+                            other.close(self.runs.pop(other))
+                        run = self.runs[lane] = lane.open(self.workers, self._memory)
                     with team:
                         finished = run.step(alone)
                 except Exception as error:
-                    outcomes.append((lane, (run.requests, error)))
-                    lane.close(self.runs.pop(lane))
+                    outcomes.append((lane, (run.requests if run else lane.queue.drain(), error)))
+                    if run:
+                        lane.close(self.runs.pop(lane))
+                except BaseException:  # an interrupt: what is in flight may be half a step ahead of `run`
+                    if run:
+                        lane.loaded.end_work(self.runs.pop(lane).search)
+                    raise
                 else:
                     if finished:
                         outcomes.append((lane, finished))

@@ -42,7 +42,7 @@ class Session(Generic[T]):
 
     Decoding happens in `step` (one step), in `run` (all steps until no request is left), in `Handle.result` (until that
     request is done), or after `start` in threads of the session. Closing a session, as at the end of a `with` block,
-    cancels unfinished requests.
+    cancels unfinished requests. An interrupt (Ctrl-C) during a step closes it.
     """
 
     def __init__(self, model: LoadedModel | ModelName, options: DecodeOptions | None = None) -> None:
@@ -232,7 +232,7 @@ class Session(Generic[T]):
                 lane.queue.close()
             self._changed.notify_all()
         if self._threads and current_thread() not in self._threads:  # a thread cannot join itself in a callback
-            for thread in self._threads:
+            for thread in (thread for thread in self._threads if thread.ident is not None):  # it may not have started
                 thread.join()
         with self._lock:
             unfinished = set(self._handles.values())
@@ -258,7 +258,7 @@ class Session(Generic[T]):
             for _ in self._steps(number, workers, team, lambda: False):
                 pass
         except BaseException as error:
-            self._fail(tuple(self._handles), error)  # no caller may wait forever
+            self._give_up(error)  # no caller may wait forever
             raise
 
     def _steps(
@@ -286,11 +286,28 @@ class Session(Generic[T]):
             self._stepping.discard(get_ident())
 
     def _step(self, worker: Worker, team: Team, alone: Alone) -> list[Handle[T]]:
-        """Take one step in each lane; returns the handles that finished."""
+        """Take one step in each lane; returns the handles that finished.
+
+        An interrupt may come after half of it, so that the session has to end.
+        """
         handles: list[Handle[T]] = []
-        for lane, outcome in worker.step(self._lanes, team, alone):
-            handles += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
+        try:
+            for lane, outcome in worker.step(self._lanes, team, alone):
+                handles += self._fail(*outcome) if isinstance(outcome, tuple) else self._settle(lane, outcome)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._give_up(InputError("the session was interrupted, and is closed; open another one."))
+            raise
         return handles
+
+    def _give_up(self, error: BaseException) -> None:
+        """End all requests with an error, and take no more."""
+        with self._lock:
+            self._closed = True
+            for lane in self._lanes:
+                lane.queue.close()
+            self._changed.notify_all()
+        self._fail(tuple(self._handles), error)
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""
@@ -330,7 +347,7 @@ class Session(Generic[T]):
         handles: list[Handle[T]] = []
         with self._lock:
             for request, hypotheses in finished:
-                handle = self._handles.pop(request.index, None)
+                handle = self._handles.get(request.index)
                 if handle is None:  # it was cancelled
                     continue
                 _, part = handle._parts[request.index]
@@ -339,7 +356,8 @@ class Session(Generic[T]):
                 else:
                     handle._hypotheses[part : part + 1] = hypotheses  # all, or the one of an alternative
                     handle._complete = len(handle._parts) == 1
-                del handle._parts[request.index]  # last, since it is done without any
+                del handle._parts[request.index]  # late, since it is done without any
+                del self._handles[request.index]
                 if handle._complete:
                     handles.append(handle)
             self.pending -= len(handles)
@@ -372,7 +390,7 @@ class Session(Generic[T]):
         with self._lock:
             parts, handle._parts = handle._parts, {}
             for index, (lane, _) in parts.items():
-                del self._handles[index]
+                self._handles.pop(index, None)
                 if not lane.queue.cancel(index):
                     for worker in self._workers:
                         worker.cancel(lane, index)

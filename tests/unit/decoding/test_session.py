@@ -15,10 +15,12 @@ from support.toys import SESSION, ToyLayer, ToyModel, texts_of, toy_loaded, toy_
 
 from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Partial, Translator
 from sharpbeam.decoding.handle import Handle
+from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.loop import Alone
 from sharpbeam.decoding.session import Session
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.native import NativeSearch
 from sharpbeam.types import Floats, TopK
 
@@ -249,6 +251,52 @@ class Broken(ToyLayer):
         if len(hidden) == 7:
             top.log_prob[0, 0] = np.nan
         return top
+
+
+@pytest.mark.parametrize("after", ["step", "settle"])
+def test_an_interrupt_closes_a_session_and_no_answer_is_wrong(monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    """It comes when the core is a step ahead of the run, or before answers are stored."""
+    session, texts = toy_session(), texts_of(6)
+    handles = session.submit_all(texts)
+    expected = [handle.result().hypotheses for handle in toy_session().submit_all(texts)]
+    name, of = ("step", BeamSearch) if after == "step" else ("_settle", Session)
+    plain = getattr(of, name)
+
+    def interrupted(self: Any, *given: Any) -> None:
+        if after == "step":
+            plain(self, *given)
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        session.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                session.step()
+    for handle, answer in zip(handles, expected, strict=True):
+        try:
+            assert handle.result(timeout=5).hypotheses == answer  # it was done before
+        except InputError as error:
+            assert "the session was interrupted, and is closed" in str(error)
+    with pytest.raises(InputError, match="the session is closed"):
+        session.submit(texts[0])
+    session.close()
+
+
+def test_a_run_that_cannot_be_opened_fails_its_requests_and_others_are_answered(monkeypatch) -> None:
+    session, texts = toy_session(), texts_of(3)
+    session.start(1)
+
+    def full(*_: Any) -> None:
+        raise MemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "open", full)
+        with pytest.raises(MemoryError):
+            session.submit(texts[0]).result(timeout=20)
+    assert session.submit(texts[1]).result(timeout=20).text
+    session.close()
 
 
 def test_an_error_ends_the_requests_it_concerns_and_no_others() -> None:
