@@ -14,6 +14,7 @@ from sharpbeam.contract.steps import Job, Steps, together
 from sharpbeam.decoding.results import EMPTY, Translation
 from sharpbeam.text.case import LONG_WORD, SMALL_WORDS
 from sharpbeam.text.pieces import tag_code
+from sharpbeam.text.references import find_references
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import BREAK, IN_WORDS, Span, blanked, covered, message_arms
 from sharpbeam.text.spelling import Spelling
@@ -88,6 +89,8 @@ def sentence_ranges(text: str, spans: list[Span], language: str, most: int = MOS
 
     Spans at both ends that are no words, such as emoji, and tags that close at the start are not in them either.
     """
+    for first, last, sign in find_references(text) if "&" in text else ():
+        text = text[:first] + sign * (last - first) + text[last:]
     hidden = covered(text, spans)
     for span in (span for span in spans if span.text[0] in "<&\\" and BREAK.search(span.text)):
         hidden = hidden[: span.start] + "\n" * (span.end - span.start) + hidden[span.end :]

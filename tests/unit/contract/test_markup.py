@@ -86,6 +86,7 @@ def test_references_are_letters_and_signs_to_a_model_and_stay_references() -> No
     assert seen("Don&#39;t say &quot;caf&eacute;&quot; now") == ['Don\'t say "café" now']
     assert line("He said &quot;one two&quot; now") == "Hex saidx &quot;onex twox&quot; nowx"
     assert line("The caf&eacute; &amp; Tom&#39;s &nbsp; house").count("&") == 4
+    assert seen("&ldquo;One.&rdquo; Two &quot;three.&quot; Four") == ["“One.”", 'Two "three."', "Four"]
     assert seen("L&eacute;on va &agrave; Paris") == ["Léon va à Paris"]
     assert line("One &#224; two &#39; three &laquo; four").count("&") == 3  # between spaces it is no part of a word
     assert line("See https://x.y/?a=1&amp;b=&quot;c&quot; now") == "Seex https://x.y/?a=1&amp;b=&quot;c&quot; nowx"
