@@ -85,7 +85,7 @@ class _Mark(NamedTuple):
 
 
 def _marks(text: str, spans: Sequence[Span]) -> list[_Mark]:
-    """What may open or close a pair, in order."""
+    """Marks that may open or close a pair, in order."""
     marks = []
     for span in (span for span in spans if not span.text.startswith(_CODE)):
         whole = _TAGS.fullmatch(span.text)

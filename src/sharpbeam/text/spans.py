@@ -92,7 +92,7 @@ MOST_PATTERN = 1000  # letters of a user's pattern
 _GROUP, _FLAGS = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]|\(\?P=|\(\?\("), re.compile(r"\A\(\?([aimsux]+)\)(.*)\Z", re.S)
 _NESTED = re.compile(r"(?<!\\)[+*}|][^(]{0,1000}\)(?:[+*]|\{\d*,)")  # a repeat of what repeats or has a choice
 NO_WORD = re.compile(r"[^\w\s]|_|[^\W\d_].*\d|[a-z][A-Z]", re.S)  # of what is no word
-# What ends a line inside of a text: tags of blocks, as they are or escaped, and line feeds of programs.
+# Ends of lines inside of a text: tags of blocks, as they are or escaped, and line feeds of programs.
 _BLOCK = "br|hr|p|div|li|[uod]l|d[td]|t[dhr]|table|h[1-6]"
 BREAK = re.compile(rf"(?:<|&lt;)/?(?:{_BLOCK})\b[^>&]*(?:>|&gt;)|\\[nrt]")
 ALONE = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # ideographs, kana and Thai letters

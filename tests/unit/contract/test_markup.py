@@ -32,7 +32,7 @@ def line(text: str, decode: Decoder = translate) -> str:
 
 
 def seen(text: str) -> list[str]:
-    """What is decoded of a line."""
+    """The texts that are decoded of a line."""
     every: list[str] = []
 
     def decode(source: str) -> Translation:
