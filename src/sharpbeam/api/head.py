@@ -15,6 +15,7 @@ from sharpbeam.errors import InputError, ModelError
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import Normalizing, OutputLayer, RowLayer
 from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, output_layers
+from sharpbeam.output_layers.screen import ScreenLayer
 from sharpbeam.storage.artifacts import FolderArtifacts
 from sharpbeam.types import Floats, Ids, TopK
 
@@ -35,8 +36,8 @@ class Head:
     [[1, 2]]
 
     The result of a row has the same bits whatever the other rows are. `scan` returns the k best tokens of `exact`,
-    proven; `preview` nearly always, measured; `screen` as often as it was fitted to (`fit_head`). A screen or preview
-    works only with the weights that it was fitted for.
+    proven; `preview` nearly always, measured; `screen` as often as it was fitted to (`fit_head`), for at most its
+    `top_k` tokens: more are those of `scan`. A screen or preview works only with the weights that it was fitted for.
     """
 
     def __init__(self, weight: ArrayLike, bias: ArrayLike | None = None, output_layer: str = "scan") -> None:
@@ -109,7 +110,10 @@ class Head:
         """
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= self.vocab_size:
             raise InputError(f"k is {k!r}; it must be a whole number from 1 to {self.vocab_size} (the vocabulary).")
-        return self._layer.topk(float_rows("hidden", hidden, self.dim), int(k))
+        layer: RowLayer = self._layer
+        if isinstance(layer, ScreenLayer) and layer.fallback is not None and k > layer.tested:
+            layer = layer.fallback
+        return layer.topk(float_rows("hidden", hidden, self.dim), int(k))
 
     def best(self, hidden: ArrayLike) -> Ids:
         """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normalizer.
@@ -121,7 +125,11 @@ class Head:
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""
-        rows, tokens = float_rows("hidden", hidden, self.dim), np.asarray(token)
+        rows = float_rows("hidden", hidden, self.dim)
+        try:
+            tokens = np.asarray(token)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"token cannot be read as an array ({error}); give {len(rows)} ids, one a row.") from error
         if not tokens.size:
             tokens = tokens.astype(np.int32)
         if tokens.shape != (len(rows),) or tokens.dtype.kind not in "iu":

@@ -114,8 +114,12 @@ def _read(stored: Stored) -> Screens:
         others = ", ".join(sorted({name.rpartition("/")[0] for name in stored.arrays} - each.keys()))
         stored.require(not others, f"it holds arrays of {others}, which are of none of {', '.join(each)}")
     screens = {scope: _screen(stored, own, f"{scope}/" if scope else "") for scope, own in each.items()}
-    fidelities = [float(dict(own.get("held_out") or {}).get("bound", 0.0)) for own in each.values()]
-    stored.require(all(0.0 <= one <= 1.0 for one in fidelities), f"held_out has the bounds {fidelities}, not 0 to 1")
+    # Two bounds with the same confidence: of the text that the test was set on, by which a fit succeeds, and of other.
+    bounds = [
+        [dict(own.get(part) or {}).get("bound", 0.0) for part in ("chosen_on", "held_out")] for own in each.values()
+    ]
+    fidelities = [float(max(own)) for own in bounds]
+    stored.require(all(0.0 <= one <= 1.0 for one in fidelities), f"it has the bounds {fidelities}, not 0 to 1")
     return Screens(per, screens, min(fidelities))
 
 
@@ -169,10 +173,12 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
     be scored, which costs as much as the exact layer, and is no candidate.
     """
 
-    def __init__(self, native: _core.ScreenLayer, fallback: AnyNativeRowLayer | None) -> None:
+    def __init__(self, native: _core.ScreenLayer, fallback: AnyNativeRowLayer | None, tested: int = 0) -> None:
         super().__init__(native)
         self.fallback = fallback
         """The layer that answers the uncertain rows; None where the screen answers all."""
+        self.tested = tested
+        """How many best tokens of a certain row the test is about."""
 
     @classmethod
     def build(
@@ -194,7 +200,7 @@ class ScreenLayer(NativeRowLayer[_core.ScreenLayer]):
         """
         if screen.fallback is None or fallback is None:
             return cls(_native(weight, bias, replace(screen, fallback=None), isa, int8), None)
-        return cls(_native(weight, bias, screen, isa, int8, fallback.native), fallback)
+        return cls(_native(weight, bias, screen, isa, int8, fallback.native), fallback, screen.fallback.k)
 
 
 class ScreenUnionLayer(NativeRowLayer[_core.ScreenUnionLayer]):

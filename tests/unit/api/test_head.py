@@ -61,6 +61,16 @@ def test_every_layer_finds_the_best_words_of_fresh_vectors(
     assert np.array_equal(head.log_prob(fresh, one), result.log_prob[:, 0])
 
 
+def test_more_tokens_than_a_screen_was_fitted_for_are_those_of_a_scan(
+    folder: Path, output: tuple[Floats, Floats]
+) -> None:
+    fresh, head = bunches(100, 4), Head.load(folder)
+    for k in (6, 50, WORDS):
+        result = head.topk(fresh, k)
+        assert (result.token == ReferenceLayer(*output).topk(fresh, k).token).mean() > 0.999
+        assert np.isfinite(result.log_prob).all()
+
+
 def test_screens_read_less_than_all_words(folder: Path) -> None:
     assert Head.load(folder)._layer.topk(bunches(50, 5), 5).token.shape == (50, 5)
     share = Head.load(folder, "screen")._layer.fallback_share  # type: ignore[attr-defined]

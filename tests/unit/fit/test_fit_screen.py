@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sharpbeam import Translator
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, Collector, OutputMatrix, Steps
@@ -47,6 +49,19 @@ def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
     assert len(notes) == len(fitted.screens[""].curve) and all("6 clusters" in note for note in notes)
     assert fitted.folder == model and "6 clusters" in fitted.summary()
     assert fitted.vectors is None and not model.with_name("model.vectors").exists()
+
+
+def test_a_fidelity_that_a_fit_reached_can_be_asked_for(model: Path, text: Path) -> None:
+    """The fit succeeds by the bound on the text that its test was set on; that on other text may be lower."""
+    fit_screen(model, text, options=OPTIONS)
+    path = model / "screen.json"
+    facts = json.loads(path.read_text())
+    facts["chosen_on"]["bound"], facts["held_out"]["bound"] = 0.97, 0.9
+    path.write_text(json.dumps(facts))
+    translator = Translator(model)
+    assert translator.translate(["ein Haus"], output_layer="screen", fidelity=0.97)
+    with pytest.raises(OptionError, match=r"measured to have at least 0\.97"):
+        translator.translate(["ein Haus"], output_layer="screen", fidelity=0.98)
 
 
 def test_vectors_are_kept_where_a_folder_is_given(model: Path, text: Path, tmp_path: Path) -> None:
