@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -36,7 +37,7 @@ class DataOptions(Schema):
             self.require(fits, f"{name}_target", "one file for each source file")
             fits = not self.languages or len(files) == len(self.languages)
             self.require(fits, "languages", "one entry for each file of train, and of valid")
-        two = all(len(set(entry.split("-"))) == 2 for entry in self.languages)
+        two = all(re.fullmatch(r"(\w+)-(?!\1\Z)\w+", entry) for entry in self.languages)
         self.require(two, "languages", "two different codes in each entry, as 'en-de'")
         self.require(not (self.languages and self.train_target), "train_target", "empty with languages")
 
@@ -116,8 +117,10 @@ class TrainOptions(Schema):
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto", "of matmuls; auto: bfloat16 if the processor has instructions for it, else float32"
     )
-    seed: int = option(1, "of weights, order and dropout")
-    threads: int = option(0, "PyTorch threads; 0: one, or one for each core if that is faster (measured)", ge=0)
+    seed: int = option(1, "of weights, order and dropout", ge=0, lt=2**32)
+    threads: int = option(
+        0, "PyTorch threads; 0: one, or one for each core if that is faster (measured)", ge=0, le=1024
+    )
     device: Literal["cpu", "cuda"] = option("cpu", "where PyTorch computes")
     log_every: int = option(50, "steps between lines of metrics", ge=1)
     validate_every: int = option(1000, "steps between validations", ge=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,9 @@ class Distillation:
         check_readable([*self.texts, *self._left_out])
         plan = read_recipe(recipe)
         require(not plan.data.languages, "data.languages", plan.data.languages, "empty in the recipe of a student")
+        taken = {"teacher", *(path.name for path in self.folder.glob("*") if not path.is_dir())}
+        allowed = re.fullmatch(r"\w[\w.+-]*", plan.name) and plan.name not in taken
+        require(bool(allowed), "name", plan.name, "a name for a folder (letters, digits, . + - _) that is not taken")
         load_metrics()  # before hours of work, as the next lines
         for _ in column_pairs(self.test, 0, 1) if self.test else ():
             pass

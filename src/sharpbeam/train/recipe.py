@@ -11,7 +11,7 @@ from typing import Any
 
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.models.registry import Config, architecture_of, find_architecture
-from sharpbeam.options.schema import build, changed
+from sharpbeam.options.schema import build, changed, fields_of
 from sharpbeam.options.train import Recipe
 from sharpbeam.text.lines import file_digest
 
@@ -40,14 +40,24 @@ def read_recipe(path: Path, data: Path | None = None) -> Recipe:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"the recipe {path} is not TOML: {error}.") from error
     recipe = build(Recipe, table, path.name)
-    try:
-        find_architecture(recipe.model.get("architecture", "recurrent"))
-    except ModelError as error:
-        raise OptionError(f"{path.name}: model: {error}") from error
+    _check_model(recipe)
     if data is None:
         return recipe
     files = {name: tuple(str(data.absolute() / file) for file in getattr(recipe.data, name)) for name in FILES}
     return replace(recipe, data=changed(recipe.data, files, path.name))
+
+
+def _check_model(recipe: Recipe) -> None:
+    """Raise OptionError for options that no model can have, before any text is read."""
+    facts, size = dict(recipe.model), recipe.vocabulary.size
+    sizes = {"vocab_size": size, "source_vocab_size": size, "target_vocab_size": recipe.vocabulary.target_size or size}
+    for name in facts.keys() & sizes:
+        raise OptionError(f"recipe: model.{name} is {facts[name]!r}; leave it out: it is that of the vocabulary.")
+    try:
+        config: Any = find_architecture(facts.pop("architecture", "recurrent")).config
+        build(config, {name: sizes[name] for name in sizes if name in fields_of(config)} | facts, "recipe: model")
+    except ModelError as error:
+        raise OptionError(f"recipe: model: {error}") from error
 
 
 def identity(recipe: Recipe, config: Config, base: Path, vocabularies: dict[str, bytes]) -> dict[str, Any]:

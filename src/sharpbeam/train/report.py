@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -18,13 +19,17 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+_FIGURES = re.compile(r'\{"step": \d+, [^{}]*\}')  # a line
+
+
 class Metrics:
     """Collects the figures of a run. On resuming, those beyond the checkpoint are dropped: none stands twice."""
 
     def __init__(self, output: Path, step: int) -> None:
         self._path = output / "metrics.jsonl"
-        lines = self._path.read_text().split("\n")[:-1] if self._path.exists() else []  # without a half-written one
-        write_text(self._path, "".join(f"{line}\n" for line in lines if line and json.loads(line)["step"] <= step))
+        text = self._path.read_text(encoding="utf-8", errors="replace") if self._path.exists() else ""
+        lines = [line for line in text.split("\n") if _FIGURES.fullmatch(line)]  # without half-written ones
+        write_text(self._path, "".join(f"{line}\n" for line in lines if json.loads(line)["step"] <= step))
         self._since, self._timed_words = time.perf_counter(), 0
 
     def step(self, progress: Progress, figures: tuple[Tensor, int], rate: float, every: int) -> None:

@@ -152,6 +152,14 @@ def test_bad_input_is_refused_before_any_work(place, make_transformer):
             job(place, "new", **options).run(place / recipe)
         assert not (place / "new/sentences.txt").exists()
 
+    for name in ("teacher", "", "../evil", "train.tsv"):
+        (place / "new").mkdir(exist_ok=True)
+        (place / "new/train.tsv").touch()
+        (place / "named.toml").write_text(
+            (place / "recipe.toml").read_text().replace('name = "', f'name = "{name}" #', 1)
+        )
+        refused(OptionError, "name is .*it must be a name for a folder", "named.toml")
+        (place / "new/train.tsv").unlink()
     text = place / "text"
     whole = text.read_text()
     teacher = str(make_transformer(source_tag="target", languages={"aa": 5, "bb": 6}))

@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpbeam.errors import InputError, ModelError, OptionError  # noqa: E402
+from sharpbeam.errors import InputError, OptionError  # noqa: E402
 from sharpbeam.train import machine  # noqa: E402
 from sharpbeam.train.loop import Trainer  # noqa: E402
 from sharpbeam.train.recipe import read_recipe  # noqa: E402
+from sharpbeam.train.report import Metrics  # noqa: E402
 
 GOOD = """
 name = "toy"
@@ -134,8 +135,21 @@ def test_wrong_model_facts_and_missing_text_are_named(path):
     with pytest.raises(OptionError, match=r"recipe: model: unknown option 'hiden_dim'. Did you mean 'hidden_dim'"):
         Trainer(read_recipe(path), path.parent, path.parent / "out")
     path.write_text(GOOD.replace("embedding_dim = 16", "embedding_dim = 0"))
-    with pytest.raises(ModelError, match="embedding_dim is 0; it must be 1 or more"):
-        Trainer(read_recipe(path), path.parent, path.parent / "out")
+    with pytest.raises(OptionError, match="recipe: model: embedding_dim is 0; it must be 1 or more"):
+        read_recipe(path)
+    path.write_text(GOOD.replace("embedding_dim = 16", "source_vocab_size = 900"))
+    with pytest.raises(OptionError, match=r"model.source_vocab_size is 900; leave it out: it is that of the vocab"):
+        read_recipe(path)
+    for wrong in ("seed = -1", "seed = 9223372036854775807", "threads = 100000"):
+        path.write_text(GOOD.replace("max_steps", f"{wrong}\nmax_steps"))
+        with pytest.raises(OptionError, match=f"train.{wrong.split()[0]} is {wrong.split()[2]}; it must be"):
+            read_recipe(path)
+    for wrong in ("en-de-en", "en-", "en - de", "en-en"):
+        path.write_text(GOOD.replace("[data]", f'[data]\nlanguages = ["{wrong}"]'))
+        with pytest.raises(OptionError, match=r"two different codes in each entry, as 'en-de'"):
+            read_recipe(path)
+    path.write_text(GOOD)
+    Trainer(read_recipe(path), path.parent, path.parent / "out")
     path.write_text(GOOD.replace("size = 24", "size = 4000"))
     with pytest.raises(
         InputError, match=r"^vocabulary.size is 4000; the text for source.spm allows at most 30\. Lower"
@@ -155,3 +169,11 @@ def test_a_device_that_is_not_there_is_named(path):
     path.write_text(GOOD + 'device = "cuda"\n')
     with pytest.raises(OptionError, match=r"train.device is 'cuda', but PyTorch finds no CUDA device"):
         Trainer(read_recipe(path), path.parent, path.parent / "out")
+
+
+def test_lines_of_figures_that_are_damaged_are_left_out(tmp_path):
+    (tmp_path / "metrics.jsonl").write_bytes(
+        b'{"step": 1, "loss": 2.0}\ngarbage\n{"step": 2\n\xff\n{"step": 3, "loss": 1.0}\n'
+    )
+    Metrics(tmp_path, 2)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "loss": 2.0}\n'
