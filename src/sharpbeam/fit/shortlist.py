@@ -109,7 +109,7 @@ def fit_shortlist(
         folder = find_model(str(model))
         if "shortlist" in present_artifacts(folder) and not overwrite:
             raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
-        loaded = load_model(folder, machine)
+        loaded = load_model(folder, machine, "translation")
         directed_texts(text, loaded.language_tags)  # raises before the work
         shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
         file = {"name": path.name, "bytes": path.stat().st_size}

@@ -186,4 +186,6 @@ def read_facts(folder: Path, kind: Artifact) -> dict[str, Any]:
 
 
 def _advice(kind: Artifact, folder: Path) -> str:
+    if (folder / "head.safetensors").exists() and not (folder / "config.json").exists():
+        return "Make it again with sharpbeam.fit_head."
     return f"Make it with: sharpbeam fit {kind.layer} {folder} {kind.options}".rstrip() + "."

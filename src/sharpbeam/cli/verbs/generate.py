@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     shown=("sampling", "temperature", "top_k", "top_p", "seed"),
 )
 def generate(
-    model: str = argument("The folder of a language model, or the name of a bundled one."),
+    model: str = argument("The folder of a language model."),
     *,
     prompt: list[str] | None = option(
         None, "The beginning of a text; may be repeated. Default: standard input, by line."
@@ -38,7 +38,7 @@ def generate(
     Examples:
 
     * `sharpbeam generate runs/lm-ptb-small/best --prompt "the company said" --max-length 30`
-    * `sharpbeam generate lm-ptb-small --sampling --top-p 0.9 --num-hypotheses 3 --prompt "the company said"`
+    * `sharpbeam generate runs/lm-ptb-small/best --sampling --top-p 0.9 --num-hypotheses 3 --prompt "the company said"`
     """
     from sharpbeam.api.generator import Generator
     from sharpbeam.jobs.chunks import chunked_answers
