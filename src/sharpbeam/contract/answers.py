@@ -156,6 +156,12 @@ def joined(source: str, pieces: Sequence[Piece], penalty: float, spans: Sequence
     return Translation(source, tuple(answers), truncated, tokens, flags)
 
 
+def _length(part: Answer, penalty: float) -> float:
+    """Tokens of the answer that the score is of, with those of a stand-in as they were decoded."""
+    ratio = part.log_prob / part.score if part.log_prob and part.score and penalty else 0.0
+    return ratio ** (1 / penalty) if ratio > 0 else max(1, len(part.token_scores))
+
+
 def _joined_answer(text: str, parts: Sequence[Answer], widths: Sequence[int], penalty: float) -> Answer:
     tokens = tuple(token for part in parts for token in part.tokens)
     scores: list[float] = []
@@ -171,6 +177,6 @@ def _joined_answer(text: str, parts: Sequence[Answer], widths: Sequence[int], pe
         before += width
     logs = [part.log_prob for part in parts]
     total = None if None in logs else float(sum(filter(None, logs)))
-    length = sum(max(1, len(part.token_scores)) for part in parts)
-    score = None if total is None else total / length**penalty
+    length = sum(_length(part, penalty) for part in parts)
+    score = parts[0].score if len(parts) == 1 else None if total is None else total / length**penalty
     return Answer(text, score, total, tokens, tuple(scores), tuple(rows) if attends else None)

@@ -108,19 +108,6 @@ def test_no_decoder_loses_or_repeats_a_span(decode: Decoder) -> None:
     assert set(spans) <= {token.strip("▁.,") for token in out.tokens}
 
 
-def test_placeholders_are_numbers_to_a_model() -> None:
-    seen: list[str] = []
-
-    def decode(source: str) -> Translation:
-        seen.append(source)
-        return translate(source)
-
-    assert line("See {n} of %s at x.com or 4711 of them", decode) == "Seex {n} ofx %s atx x.com orx 4711 ofx themx"
-    assert "See 4712 of 4713 at X4 or 4711 of them" in seen
-    # A count is in the answer that was decoded with it, which has its own word order.
-    assert line("{n} of %s", lambda source: answer(source, "so " + source)) == "so {n} of %s"
-
-
 def test_what_has_no_place_is_appended_and_copies_are_removed() -> None:
     text = "Put %s here, %s there, {n} too."
     result = with_spans(text, answer(text, "Ponha %s aqui %s ali %s fim.").hypotheses[0], find_spans(text))

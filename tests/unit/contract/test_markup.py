@@ -1,9 +1,10 @@
-"""Markup in lines: a model sees none of it, and it is around what its words became."""
+"""Markup and placeholders in lines: a model sees no tag, and tags are around what their words became."""
 
 from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from fuzz.html_documents import nested
@@ -123,3 +124,28 @@ def test_any_tags_are_there_once_and_nested(decode: Decoder) -> None:
         best = whole.hypotheses[0]
         assert len(best.token_scores) == len(best.tokens) + (best.tokens != ())
         assert {len(row) for row in best.attention or ()} <= {len(whole.source_tokens) + 1}
+
+
+def test_placeholders_are_numbers_to_a_model() -> None:
+    seen: list[str] = []
+
+    def decode(source: str) -> Translation:
+        seen.append(source)
+        return translate(source)
+
+    assert line("See {n} of %s at x.com or 4711 of them", decode) == "Seex {n} ofx %s atx x.com orx 4711 ofx themx"
+    assert "See 4712 of 4713 at X4 or 4711 of them" in seen
+    # A count is in the answer that was decoded with it, which has its own word order.
+    assert line("{n} of %s", lambda source: answer(source, "so " + source)) == "so {n} of %s"
+
+
+def test_a_score_does_not_depend_on_white_space_or_spans_at_the_ends() -> None:
+    def decode(source: str) -> Translation:
+        one = answer(source, foreign(source))
+        best = replace(one.hypotheses[0], log_prob=-1.5, score=-1.5 / 5)  # of five tokens
+        return replace(one, hypotheses=(best,))
+
+    contract = Contract(penalty=1.0)
+    for text, length in (("One 12.", 5), ("One 12. ", 5), ("😀 One 12.", 5), ("One 12. Two.", 10)):
+        result = run(line_steps(text, contract), decode)
+        assert result.score == pytest.approx(-1.5 * length / 5 / length)
