@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from threading import current_thread, main_thread
 from typing import Literal
 
 import numpy as np
@@ -62,7 +63,9 @@ class Run:
             for request in entering:
                 self.flight[request.index] = request
             self.most_requests = max(self.most_requests, len(self.flight))
-            if len(self.flight) == 1 and (alone == "to the end" or (self.schedule.whole and self.schedule.final)):
+            # Other threads hear of an interrupt between steps only.
+            alone_here = self.schedule.whole and self.schedule.final and current_thread() is main_thread()
+            if len(self.flight) == 1 and (alone == "to the end" or alone_here):
                 decode = getattr(self.search, "decode", None)  # a search may leave it out
                 hypotheses = decode(request, self._forward) if decode else None
                 if hypotheses is not None:

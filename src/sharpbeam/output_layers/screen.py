@@ -119,7 +119,8 @@ def _read(stored: Stored) -> Screens:
         [dict(own.get(part) or {}).get("bound", 0.0) for part in ("chosen_on", "held_out")] for own in each.values()
     ]
     fidelities = [float(max(own)) for own in bounds]
-    stored.require(all(0.0 <= one <= 1.0 for one in fidelities), f"it has the bounds {fidelities}, not 0 to 1")
+    sound = all(0.0 <= one <= 1.0 for own in bounds for one in own)
+    stored.require(sound, f"it has the bounds {bounds}, not 0 to 1")
     return Screens(per, screens, min(fidelities))
 
 

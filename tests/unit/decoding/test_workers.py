@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sharpbeam import MachineOptions
+from sharpbeam import MachineOptions, Translator
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.options import machine as cores
 from sharpbeam.scheduling.queue import RequestQueue
+from sharpbeam.search.native import NativeSearch
 from sharpbeam.storage.model_folder import read_config, save_model
 from sharpbeam.types import Request
 
@@ -150,3 +151,20 @@ def test_an_iterator_that_was_open_at_a_fork_is_refused_in_the_child() -> None:
     error, count = result.stdout.splitlines()
     assert error.startswith("the process was forked while threads of this session or iterator were decoding")
     assert count == "9"
+
+
+def test_workers_take_no_whole_search_which_hears_of_nothing(tiny_model, sentences, monkeypatch) -> None:
+    """In the main thread a signal ends it; other threads would search to the end after Ctrl-C."""
+    texts = sentences[:4]
+    expected = Translator(tiny_model, threads=1, batch_tokens=1).translate(texts, raw=True)
+    whole: list[threading.Thread] = []
+    plain = NativeSearch.decode
+
+    def noted(*given):
+        whole.append(threading.current_thread())
+        return plain(*given)
+
+    monkeypatch.setattr(NativeSearch, "decode", noted)
+    for threads in (1, 2):
+        assert Translator(tiny_model, threads=threads, batch_tokens=1).translate(texts, raw=True) == expected
+    assert whole and set(whole) == {threading.main_thread()}
