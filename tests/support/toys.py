@@ -129,7 +129,7 @@ def asked(*indices: int) -> list[Request]:
 class ToyVocabulary:
     """Texts are ids with spaces between them."""
 
-    serialized = b""
+    serialized, special_ids = b"", dict[str, int]()
 
     def __init__(self, size: int) -> None:
         self._size = size

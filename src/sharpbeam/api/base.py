@@ -95,7 +95,14 @@ class ModelUser:
 
     def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a call."""
-        return (options or self.loaded.options).changed(**keywords)
+        return decode_options(options, self.loaded.options).changed(**keywords)
+
+
+def decode_options(options: DecodeOptions | None, default: DecodeOptions) -> DecodeOptions:
+    """The options that were given, or else the `default`; raises OptionError for anything else."""
+    right = options is None or isinstance(options, DecodeOptions)
+    require(right, "options", options, "DecodeOptions, such as DecodeOptions.of(beam_size=1)")
+    return options or default
 
 
 class TextDecoder(ModelUser, Generic[T]):
@@ -106,7 +113,7 @@ class TextDecoder(ModelUser, Generic[T]):
 
         Unless `schedule` is given, a text enters as soon as there is capacity.
         """
-        settings = options or self.loaded.options
+        settings = decode_options(options, self.loaded.options)
         if "schedule" not in keywords and settings.schedule.schedule == "batches":
             keywords = DecodeKeywords(**{"schedule": "stream", "refill_at": ONLINE.refill_at, **keywords})
         return Session(self.loaded, settings.changed(**keywords))

@@ -87,14 +87,18 @@ class Translator(TextDecoder[Translation]):
         the first result.
         """
         settings, pattern = self._options(options, keywords), keep_pattern(keep)
-        if raw and keep:
-            raise OptionError("keep is given with raw, which protects nothing; leave out one of them.")
+        if target_prefix == "" or (isinstance(target_prefix, (list, tuple)) and not any(target_prefix)):
+            target_prefix = None
+        whole = {"raw": raw, "target_prefix": target_prefix is not None}
+        whole["return_alternatives"] = settings.search.return_alternatives
+        for name in (name for name, given in whole.items() if given and keep):
+            raise OptionError(f"keep is given with {name}, which protects nothing; leave out one of them.")
         terms, spelling = Glossary.of(glossary), Spelling(lambda: self.loaded.source)
         if terms is not None:
             check_options(settings)
             if target_prefix is not None:
                 raise OptionError("glossary is given with target_prefix; leave out one of them.")
-        elif raw or target_prefix is not None or settings.search.return_alternatives:
+        elif any(whole.values()):
             return self._decode(texts, settings, target_prefix)
         contract = partial(self._contract, settings, terms)
         return decode_lines(texts, self._decode, settings, contract, spelling, pattern, terms, raw)

@@ -65,13 +65,14 @@ def encode_texts(
         begin = encode_prefixes(loaded, prefixes, len(texts), direction, options)
     most, why = _most_tokens(loaded, direction, options.schedule.max_input_length)
     inputs, factor = [], options.search.max_length_factor
-    for place, (text, prefix) in enumerate(zip(texts, begin, strict=True)):
+    for text, prefix in zip(texts, begin, strict=True):
         ids, number = loaded.source.encode(text) if text.strip() else [], next(numbers) % NUMBERS
         if not ids:
             inputs.append(Input(text, None, False, direction))
             continue
         if cut := most < len(ids):
-            log.warning("text %d has %d tokens; all after the first %d are cut off (%s)", place, len(ids), most, why)
+            start = f"{text[:40]}..."
+            log.warning("text %r has %d tokens; all after the first %d are cut off (%s)", start, len(ids), most, why)
             del ids[int(most) :]
         source = np.array([*direction.before, *ids, *direction.after], np.int32)
         limit = 0 if factor is None else math.ceil(factor * len(source))
@@ -128,6 +129,8 @@ def encode_prefixes(
     for index, prefix in enumerate(prefixes):
         tokens = [*tag, *(loaded.target.encode(_text_of(prefix)) if prefix else [])]
         log_prob = np.zeros(len(tokens), np.float32)
+        if not isinstance(prefix, Forced) and loaded.target.special_ids.get("unk_id") in tokens[len(tag) :]:
+            raise InputError(f"target prefix {index}, {prefix!r}, has what the vocabulary cannot write; leave it out.")
         if isinstance(prefix, Forced):
             first = [*tag, *loaded.target.encode(prefix.text[: prefix.given])]
             same = itertools.takewhile(bool, map(int.__eq__, first, tokens))

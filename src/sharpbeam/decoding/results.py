@@ -132,6 +132,21 @@ class Generation:
         """The best continuation."""
         return self.hypotheses[0].text
 
+    @property
+    def score(self) -> float | None:
+        """As that of a Translation."""
+        return self.hypotheses[0].score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Its pieces."""
+        return self.hypotheses[0].tokens
+
+    @property
+    def token_scores(self) -> tuple[float, ...]:
+        """Log probability of each piece, and of eos at the end if it was reached."""
+        return self.hypotheses[0].token_scores
+
 
 Result = Translation | Generation
 

@@ -99,7 +99,7 @@ class Session(Generic[T]):
         options: DecodeOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Handle[T]:
-        """Submit a request to decode `text`; returns immediately.
+        """Submit a request to decode `text` as it stands (`raw`); returns immediately.
 
         Requests with higher `priority` enter first, others in the order of submission. The request uses the options of
         the session, or `options` (except their schedule), changed by keywords: beam_size=1, target_language="fr".
@@ -121,6 +121,7 @@ class Session(Generic[T]):
     ) -> list[Handle[T]]:
         """Submit a request for each of `texts`, as `submit`; the longest enter first."""
         check_process(self._process)
+        require(type(priority) is int, "priority", priority, "a whole number")
         settings = request_options(self.options, options, keywords) if options or keywords else self.options
         lane = self._lane(settings)
         inputs = encode_texts(self.loaded, texts, target_prefix, settings, self._numbers)
@@ -212,7 +213,8 @@ class Session(Generic[T]):
 
         With fewer workers than threads, several threads share the matmuls of one worker.
         """
-        require(0 <= workers <= 1024, "workers", workers, "between 0 (as many as threads) and 1024")
+        sound = type(workers) is int and 0 <= workers <= 1024
+        require(sound, "workers", workers, "between 0 (as many as threads) and 1024")
         if self._threads or self._closed:
             raise InputError("the session is started already, or closed; open another one.")
         count, self._process = workers or self.loaded.workers, os.getpid()
@@ -232,8 +234,9 @@ class Session(Generic[T]):
                 lane.queue.close()
             self._changed.notify_all()
         if self._threads and current_thread() not in self._threads:  # a thread cannot join itself in a callback
-            for thread in (thread for thread in self._threads if thread.ident is not None):  # it may not have started
-                thread.join()
+            for thread in self._threads:
+                if thread.ident is not None:  # it has started
+                    thread.join()
         with self._lock:
             unfinished = set(self._handles.values())
         for handle in unfinished:
@@ -286,10 +289,7 @@ class Session(Generic[T]):
             self._stepping.discard(get_ident())
 
     def _step(self, worker: Worker, team: Team, alone: Alone) -> list[Handle[T]]:
-        """Take one step in each lane; returns the handles that finished.
-
-        An interrupt may come after half of it, so that the session has to end.
-        """
+        """Take one step in each lane; returns the handles that finished. An interrupt may come after half of it."""
         handles: list[Handle[T]] = []
         try:
             for lane, outcome in worker.step(self._lanes, team, alone):

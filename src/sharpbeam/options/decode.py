@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from sharpbeam.errors import OptionError
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.options.schema import Schema, advanced_option, check_value, fields_of, option, type_hints, unknown
 from sharpbeam.options.search import SamplingOptions, SearchOptions
@@ -186,7 +187,7 @@ class DecodeOptions(Schema):
         """Raise OptionError for an unknown name, and for a value that is wrong whatever the other options are."""
         for name, value in names.items():
             if name not in _groups():
-                raise unknown(name, type_hints(DecodeOptions).values())
+                raise _unknown(name)
             check_value(type_hints(DecodeOptions)[_groups()[name]], name, value, name)
 
     def by_name(self) -> dict[str, Any]:
@@ -198,6 +199,14 @@ class DecodeOptions(Schema):
 def _groups() -> Mapping[str, str]:
     """To which group of DecodeOptions an option belongs, by name."""
     return {name: group for group, options in type_hints(DecodeOptions).items() for name in fields_of(options)}
+
+
+def _unknown(name: str) -> OptionError:
+    if name in fields_of(MachineOptions):
+        return OptionError(f"{name} is an option of the model, where it is opened: Translator(MODEL, {name}=...).")
+    if name in ("keep", "glossary", "raw"):
+        return OptionError(f"{name} is for translate; a session decodes each text as it stands.")
+    return unknown(name, type_hints(DecodeOptions).values())
 
 
 def choice_summaries(name: str) -> Mapping[str, str]:
@@ -212,7 +221,7 @@ def _changed(options: DecodeOptions, **names: Any) -> DecodeOptions:
     groups: dict[str, dict[str, Any]] = {}
     for name, value in names.items():
         if name not in _groups():
-            raise unknown(name, type_hints(DecodeOptions).values())
+            raise _unknown(name)
         groups.setdefault(_groups()[name], {})[name] = value
     new = {group: dataclasses.replace(getattr(options, group), **values) for group, values in groups.items()}
     return dataclasses.replace(options, **new)

@@ -67,7 +67,7 @@ def test_equals_a_search_of_biased_probabilities(beta: float, values: dict) -> N
 def test_a_small_bias_is_free_to_leave_a_bad_prefix(tiny_model, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     plain = translator.translate(sentences[:8], max_length=12)
-    prefix = "the"
+    prefix = plain[1].text.split()[-1]
     forced = translator.translate(sentences[:8], target_prefix=prefix, max_length=12)
     nearly = translator.translate(sentences[:8], target_prefix=prefix, prefix_bias_beta=1e-9, max_length=12)
     surely = translator.translate(sentences[:8], target_prefix=prefix, prefix_bias_beta=1 - 1e-9, max_length=12)
