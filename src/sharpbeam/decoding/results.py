@@ -60,8 +60,35 @@ class Scored(Answer):
     log_prob: float
 
 
+class _Best:
+    """The attributes of the best of several answers."""
+
+    __slots__ = ()
+    hypotheses: tuple[Answer, ...]
+
+    @property
+    def text(self) -> str:
+        """The best answer."""
+        return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float | None:
+        """Its log probability divided by length ** length_penalty; None of greedy search without `return_scores`."""
+        return self.hypotheses[0].score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Its pieces."""
+        return self.hypotheses[0].tokens
+
+    @property
+    def token_scores(self) -> tuple[float, ...]:
+        """Log probability of each piece, and of eos at the end if it was reached."""
+        return self.hypotheses[0].token_scores
+
+
 @dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(_Best):
     """The translations of one text, best first; the attributes are those of the best one."""
 
     source: str  # the text as it was given
@@ -69,11 +96,6 @@ class Translation:
     truncated: bool = False  # the text was longer than max_input_length, and its end was cut off
     source_tokens: tuple[str, ...] = ()  # pieces of the source without eos and tags; only with return_attention
     sentence_flags: tuple[Flag, ...] | None = field(default=None, compare=False)  # of the text contract; see `flags`
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.hypotheses[0].text
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -94,21 +116,6 @@ class Translation:
         return self.truncated or not self.hypotheses[0].ended
 
     @property
-    def score(self) -> float | None:
-        """Its log probability divided by length ** length_penalty; None of greedy search without `return_scores`."""
-        return self.hypotheses[0].score
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Its pieces."""
-        return self.hypotheses[0].tokens
-
-    @property
-    def token_scores(self) -> tuple[float, ...]:
-        """Log probability of each piece, and of eos at the end if it was reached."""
-        return self.hypotheses[0].token_scores
-
-    @property
     def attention(self) -> tuple[tuple[float, ...], ...] | None:
         """Attention for each of token_scores, T rows of S shares; None unless return_attention was chosen."""
         return self.hypotheses[0].attention
@@ -120,32 +127,12 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(_Best):
     """The continuations of one prompt, best first. Their texts and scores are without the prompt."""
 
     prompt: str  # as it was given
     hypotheses: tuple[Answer, ...]  # at least one
     truncated: bool = False  # the prompt was longer than max_input_length, and its beginning was cut off
-
-    @property
-    def text(self) -> str:
-        """The best continuation."""
-        return self.hypotheses[0].text
-
-    @property
-    def score(self) -> float | None:
-        """As that of a Translation."""
-        return self.hypotheses[0].score
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """Its pieces."""
-        return self.hypotheses[0].tokens
-
-    @property
-    def token_scores(self) -> tuple[float, ...]:
-        """Log probability of each piece, and of eos at the end if it was reached."""
-        return self.hypotheses[0].token_scores
 
 
 Result = Translation | Generation
