@@ -102,6 +102,7 @@ class OutputFile(StandardOutput):
         self._results: list[str] = []
         self._ours = not begun  # the part may be removed while nothing is done
         self._resumable = True  # the same command with --resume would continue
+        self._again = "again" if resume else f"with {_RESUME}"
         self._complete = resume and not begun and self.path.exists()
         self._inputs = inputs
 
@@ -262,7 +263,7 @@ class OutputFile(StandardOutput):
     def _leave(self, interrupted: bool) -> str:
         """Notes for the user about the part after a failure; removes an empty one."""
         if self._journal.lines:
-            note = f"{self._journal.lines} lines are kept in {self.part}; run the same job with {_RESUME} to continue."
+            note = f"{self._journal.lines} lines are kept in {self.part}; run the same job {self._again} to continue."
             return note if self._resumable else ""
         if self._ours:
             self._remove_part()

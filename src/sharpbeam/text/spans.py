@@ -120,9 +120,9 @@ class Span:
         return replace(self, start=self.start + by, end=self.end + by)
 
 
-def keep_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
+def keep_pattern(patterns: Sequence[str] | None) -> re.Pattern[str] | None:
     """One regular expression of those of a user; raises OptionError for one that is none, or that may take for ever."""
-    patterns = [patterns] if isinstance(patterns, str) else patterns
+    patterns = [patterns] if isinstance(patterns, str) else patterns or ()
     for pattern in patterns:
         try:
             re.compile("" + pattern)

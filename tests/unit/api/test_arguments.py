@@ -18,6 +18,7 @@ def test_no_prefix_is_none_and_one_that_cannot_be_written_is_refused(tiny_model:
         assert translator.translate(text, target_prefix=none, max_length=5) == expected
     with pytest.raises(InputError, match="target prefix 0, '☃', has what the vocabulary cannot write"):
         translator.translate(text, target_prefix="☃")
+    assert translator.translate(text, keep=None, max_length=5) == expected
     for whole in ({"raw": True}, {"target_prefix": "ba"}, {"return_alternatives": True}):
         with pytest.raises(OptionError, match=f"keep is given with {next(iter(whole))}"):
             translator.translate(text, keep=["ba"], **whole)
