@@ -30,7 +30,7 @@ class Forced(NamedTuple):
 
 Prefixes = Sequence[str | Forced | None] | str | None
 NUMBERS = 2**31  # of requests: int32
-log = logging.getLogger("sharpbeam.texts")  # which numbers texts
+log = logging.getLogger("sharpbeam.texts")
 
 
 @dataclass(slots=True)  # frozen objects take five times as long to make

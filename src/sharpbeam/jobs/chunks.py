@@ -62,20 +62,15 @@ def _take(items: Iterator[Item], most: int, ready: Callable[[], bool]) -> list[I
 
 
 @contextmanager
-def engine_warnings(first_line: Callable[[], int] | None) -> Iterator[None]:
-    """Add the line number of text 0 to log records that number texts, while a job runs; None drops these records.
-
-    The engine counts the texts of a chunk, users count lines.
-    """
+def without_warnings() -> Iterator[None]:
+    """Drop what is said of texts that are cut, while a job runs that says it with the numbers of lines."""
     logger = logging.getLogger("sharpbeam.texts")
 
-    def count(record: logging.LogRecord) -> bool:
-        if first_line is not None:
-            record.msg, record.args = f"{record.getMessage()}; text 0 is line {first_line()}", ()
-        return first_line is not None
+    def none(_: logging.LogRecord) -> bool:
+        return False
 
-    logger.addFilter(count)
+    logger.addFilter(none)
     try:
         yield
     finally:
-        logger.removeFilter(count)
+        logger.removeFilter(none)

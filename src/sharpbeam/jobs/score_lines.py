@@ -10,7 +10,7 @@ from sharpbeam.api.scorer import Scorer
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.results import Answer
 from sharpbeam.errors import InputError
-from sharpbeam.jobs.chunks import chunked_answers, engine_warnings
+from sharpbeam.jobs.chunks import chunked_answers
 from sharpbeam.text.lines import Pair, TextInput
 
 
@@ -31,7 +31,7 @@ def score_pairs(translator: Translator, pairs: Iterator[Pair], ready: Callable[[
         except InputError as error:
             raise InputError(f"{error} Target 0 is line {line}.") from error
 
-    with engine_warnings(lambda: line), closing(chunked_answers(checked(), score, ready=ready)) as answers:
+    with closing(chunked_answers(checked(), score, ready=ready)) as answers:
         for _, answer in answers:
             yield answer
             line += 1

@@ -175,7 +175,7 @@ class TranslationJob:
         fixed = 0 if invariant else chunks.CHUNK
         items = enumerate(lines, finished + 1)
         results = chunks.chunked_answers(items, self._translate, commit=output.commit, ready=source.ready, fixed=fixed)
-        with chunks.engine_warnings(None), closing(results):  # `_warn` says it with the number of the line
+        with chunks.without_warnings(), closing(results):  # `_warn` says it with the number of the line
             for (number, line), translation in results:
                 output.write(line, self._result(number, line, translation))
                 self._warn(number, translation)
