@@ -28,6 +28,7 @@ _CODE = ("`", "{", "<!")  # spans that begin so have no tags
 # Tags of forums, and signs around emphasis in Markdown and chats.
 _FORUM = re.compile(r"\[(?P<closes>/)?(?P<name>b|i|u|s|url|quote|color|size)(?:=[^\]\s]{0,500})?\]", re.I)
 _EMPHASIS = re.compile(r"(?<![\w*~])(?P<sign>\*{1,3}|~~?)(?=[^\s*~])[^*~]{1,300}?(?<=[^\s*~])(?P=sign)(?![\w*~])")
+Edit = tuple[int, int, str]  # a range, and what is written there instead
 Decode = Callable[[str, Sequence[Span]], Steps[Translation]]
 
 
@@ -43,33 +44,44 @@ def without_markup(text: str, spans: Sequence[Span]) -> tuple[Segment, list[Chan
     spaces = [span for span in spans if is_space(span.text) and _around(text, span) == _around(text, span).strip()]
     if not taken and not spaces:
         return None
-    every = sorted([*taken, *((span.start, span.end) for span in spaces)])
-    plain, at, own, around = "", 0, list[Tag](), list[int]()
-    changes = []
-    for start, end in every:
-        number, mark = taken.get((start, end)), text[start:end]
-        plain += text[at:start] + " " * (number is None)
-        at = end
-        changes.append(Change(len(plain) - (number is None), len(plain), mark))
+    edits = [(*place, "") for place in taken] + [(span.start, span.end, " ") for span in spaces]
+    edits.sort()
+    changes, own, around = _undoing(text, edits), list[Tag](), list[int]()
+    for (start, end, _), change in zip(edits, changes, strict=True):
+        number = taken.get((start, end))
         if number in closing:
             tag = own[around.pop()]
-            tag.end, tag.close = len(plain), mark
+            tag.end, tag.close = change.end, change.text
             continue
-        own.append(Tag(len(plain), len(plain), mark, parent=around[-1] if around else -1))
+        own.append(Tag(change.end, change.end, change.text, parent=around[-1] if around else -1))
         around += [len(own) - 1] if number in pairs else []
     others = list[Span]()
     for span in (span for span in spans if span not in spaces):
         at = span.start
-        for start, end in [*(own for own in every if span.start <= own[0] < span.end), (span.end, span.end)]:
+        for start, end in [*(edit[:2] for edit in edits if span.start <= edit[0] < span.end), (span.end, span.end)]:
             if at < start:
                 whole = (at, start) == (span.start, span.end)
                 others.append(span if whole else replace(span, start=at, end=start, text=text[at:start]))
             at = end
+    return Segment(_edited(text, edits), tuple(own)), changes, _moved(others, edits)
 
-    def moved(span: Span) -> Span:
-        return span.moved(sum(is_space(text[start:end]) - (end - start) for start, end in every if end <= span.start))
 
-    return Segment(plain + text[every[-1][1] :], tuple(own)), changes, list(map(moved, others))
+def _edited(text: str, edits: Sequence[Edit]) -> str:
+    return changed_text(text, [Change(*edit) for edit in edits])
+
+
+def _undoing(text: str, edits: Sequence[Edit]) -> list[Change]:
+    """The changes that make the text out of the edited one."""
+    changes, by = list[Change](), 0
+    for start, end, new in edits:
+        changes.append(Change(start + by, start + by + len(new), text[start:end]))
+        by += len(new) - (end - start)
+    return changes
+
+
+def _moved(spans: Sequence[Span], edits: Sequence[Edit]) -> list[Span]:
+    """The spans in the edited text."""
+    return [span.moved(sum(len(new) - end + start for start, end, new in edits if end <= span.start)) for span in spans]
 
 
 def _around(text: str, span: Span) -> str:
@@ -149,13 +161,7 @@ def reference_steps(text: str, spans: Sequence[Span], decode: Decode) -> Steps[T
     signs = [each for each in find_references(text) if not overlaps(Span(*each), spans)] if "&" in text else []
     if not signs:
         return (yield from decode(text, spans))
-    less, changes, places = 0, [], []
-    for start, end, _ in signs:
-        changes.append(Change(start - less, start - less + 1, text[start:end]))
-        less += end - start - 1
-        places.append((end, less))
-    own = [span.moved(-max((less for end, less in places if end <= span.start), default=0)) for span in spans]
-    answer = yield from decode(changed_text(text, [Change(*each) for each in signs]), own)
+    answer = yield from decode(_edited(text, signs), _moved(spans, signs))
     forms = {sign: text[start:end] for start, end, sign in signs}
     if '"' not in text:
         forms.setdefault('"', "&quot;")
@@ -164,4 +170,4 @@ def reference_steps(text: str, spans: Sequence[Span], decode: Decode) -> Steps[T
         changed_answer(each, [Change(*one) for one in to_references(each.text, forms, fixed)])
         for each in answer.hypotheses
     )
-    return changed_source(replace(answer, hypotheses=tuple(answers)), text, changes)
+    return changed_source(replace(answer, hypotheses=tuple(answers)), text, _undoing(text, signs))

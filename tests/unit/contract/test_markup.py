@@ -103,7 +103,7 @@ def test_tags_that_are_words_and_parts_of_words_stay() -> None:
     assert line("Read <file> and H<sub>2</sub>O now") == "Readx <file> andx H<sub>2</sub>O nowx"
     assert line("<b>{name}</b> comes") == "<b>{name}</b> comesx"
     for text in ("So 2 * 3 * 4 or 2*3*4 is it", "Find *.txt and *.py in a[i] now", "He (*args, **kwargs) says it*"):
-        assert "X" in seen(text)[0] or len(seen(text)[0]) == len(text)
+        assert {one.count("*") for one in seen(text)} == {text.count("*")}
 
 
 @pytest.mark.parametrize("decode", [translate, backwards, hostile])
@@ -127,14 +127,9 @@ def test_any_tags_are_there_once_and_nested(decode: Decoder) -> None:
 
 
 def test_placeholders_are_numbers_to_a_model() -> None:
-    seen: list[str] = []
-
-    def decode(source: str) -> Translation:
-        seen.append(source)
-        return translate(source)
-
-    assert line("See {n} of %s at x.com or 4711 of them", decode) == "Seex {n} ofx %s atx x.com orx 4711 ofx themx"
-    assert "See 4712 of 4713 at X4 or 4711 of them" in seen
+    text = "See {n} of %s at x.com or 4711 of them"
+    assert line(text) == "Seex {n} ofx %s atx x.com orx 4711 ofx themx"
+    assert "See 4712 of 4713 at X4 or 4711 of them" in seen(text)
     # A count is in the answer that was decoded with it, which has its own word order.
     assert line("{n} of %s", lambda source: answer(source, "so " + source)) == "so {n} of %s"
 
