@@ -137,7 +137,7 @@ LIMITS: tuple[tuple[str, Callable[[], int], int], ...] = (
     ("public names", public_names, 42),
     ("duplicate class names", duplicate_classes, 0),
     ("benchmark programs", programs, 28),
-    ("lines of src and csrc", source_lines, 47_570),
+    ("lines of src and csrc", source_lines, 47_580),
     ("lines of bench", bench_lines, 8_500),
     ("words of docs", words, 26_000),
     ("options with more than 20 words", long_helps, 0),

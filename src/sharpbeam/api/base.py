@@ -11,7 +11,7 @@ from sharpbeam.decoding.inputs import Prefixes
 from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.session import ONLINE, Session
 from sharpbeam.models.registry import Task
-from sharpbeam.options.decode import DecodeOptions, MachineOptions
+from sharpbeam.options.decode import DecodeOptions, MachineOptions, given_options
 from sharpbeam.options.keywords import DecodeKeywords, ModelKeywords, Unpack
 from sharpbeam.options.schema import fields_of, require, type_hints, unknown
 from sharpbeam.output_layers.interface import OutputLayer
@@ -95,14 +95,7 @@ class ModelUser:
 
     def _options(self, options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
         """The options of a call."""
-        return decode_options(options, self.loaded.options).changed(**keywords)
-
-
-def decode_options(options: DecodeOptions | None, default: DecodeOptions) -> DecodeOptions:
-    """The options that were given, or else the `default`; raises OptionError for anything else."""
-    right = options is None or isinstance(options, DecodeOptions)
-    require(right, "options", options, "DecodeOptions, such as DecodeOptions.of(beam_size=1)")
-    return options or default
+        return given_options(options, self.loaded.options).changed(**keywords)
 
 
 class TextDecoder(ModelUser, Generic[T]):
@@ -113,7 +106,7 @@ class TextDecoder(ModelUser, Generic[T]):
 
         Unless `schedule` is given, a text enters as soon as there is capacity.
         """
-        settings = decode_options(options, self.loaded.options)
+        settings = given_options(options, self.loaded.options)
         if "schedule" not in keywords and settings.schedule.schedule == "batches":
             keywords = DecodeKeywords(**{"schedule": "stream", "refill_at": ONLINE.refill_at, **keywords})
         return Session(self.loaded, settings.changed(**keywords))

@@ -11,7 +11,7 @@ from sharpbeam._core import Team
 from sharpbeam.decoding.attention import AttendedRun
 from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import Alone, Finished, Run
-from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
+from sharpbeam.options.decode import DecodeOptions, ScheduleOptions, given_options
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.schema import fields_of, require
 from sharpbeam.output_layers.suppressed import without
@@ -98,7 +98,7 @@ def request_options(session: DecodeOptions, options: DecodeOptions | None, keywo
         require(False, name, keywords.get(name), "set for the session, not for one of its requests")
     if options is None:
         return session.changed(**keywords)
-    options = options.changed(**keywords)
+    options = given_options(options, session).changed(**keywords)
     longest = options.schedule.max_input_length
     return replace(options, schedule=replace(session.schedule, max_input_length=longest))
 

@@ -23,7 +23,7 @@ from sharpbeam.decoding.loading import LoadedModel, ModelName, load_model
 from sharpbeam.decoding.loop import Alone, Finished
 from sharpbeam.decoding.workers import check_process, lost, run_workers
 from sharpbeam.errors import InputError
-from sharpbeam.options.decode import DecodeOptions, ScheduleOptions
+from sharpbeam.options.decode import DecodeOptions, ScheduleOptions, given_options
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.schema import require
 from sharpbeam.types import Hypothesis, Prefix, Request
@@ -53,7 +53,7 @@ class Session(Generic[T]):
         """
         self.loaded = model if isinstance(model, LoadedModel) else load_model(model)
         """The model."""
-        self.options = options or replace(self.loaded.options, schedule=ONLINE)
+        self.options = given_options(options, replace(self.loaded.options, schedule=ONLINE))
         """Defaults of requests, and the schedule."""
         self._lanes: tuple[Lane, ...] = ()  # immutable, since workers read it without the lock
         self._lane_of: dict[DecodeOptions, Lane] = {}  # by its options

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.errors import OptionError
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
-from sharpbeam.options.schema import Schema, advanced_option, check_value, fields_of, option, type_hints, unknown
+from sharpbeam.options.schema import (
+    Schema,
+    advanced_option,
+    check_value,
+    fields_of,
+    option,
+    require,
+    type_hints,
+    unknown,
+)
 from sharpbeam.options.search import SamplingOptions, SearchOptions
 
 if TYPE_CHECKING:
@@ -193,6 +202,13 @@ class DecodeOptions(Schema):
     def by_name(self) -> dict[str, Any]:
         """The fields of all groups side by side, as in a record of a run."""
         return {name: value for group in dataclasses.asdict(self).values() for name, value in group.items()}
+
+
+def given_options(options: DecodeOptions | None, default: DecodeOptions) -> DecodeOptions:
+    """The options that were given, or else the `default`; raises OptionError for anything else."""
+    right = options is None or isinstance(options, DecodeOptions)
+    require(right, "options", options, "DecodeOptions, such as DecodeOptions.of(beam_size=1)")
+    return options or default
 
 
 @cache

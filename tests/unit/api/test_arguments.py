@@ -37,6 +37,8 @@ def test_numbers_of_numpy_are_numbers_and_wrong_options_are_named(tiny_model: Pa
     with translator.session() as session:
         with pytest.raises(OptionError, match="keep is for translate; a session decodes each text as it stands"):
             session.submit("ba", keep=["ba"])
+        with pytest.raises(OptionError, match=r"options is .*it must be DecodeOptions"):
+            session.submit("ba", options={"beam_size": 2})
         for wrong in ("hi", 1.5):
             with pytest.raises(OptionError, match=r"priority is .*it must be a whole number"):
                 session.submit("ba", priority=wrong)
