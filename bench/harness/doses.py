@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 from bench.harness import record
 from bench.harness.cache import COLLECTING, model_name, stamp
-from bench.harness.testset import spread, test_file
+from bench.harness.testset import SETS, spread, test_file
 from bench.harness.vectors import HELD_OUT, KEPT, K, Layer, Sample
 from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.decoding.loading import load_model
@@ -27,12 +28,12 @@ from sharpbeam.text.lines import Pair, TextInput, column_pairs
 DOSES = (300_000, 1_000_000, 3_000_000, 10_000_000)
 STORED = 300_000  # vectors of the sample
 BEAM = 5
-TEST = "ntrex/eng-por.tsv.gz"
+TEST = "ntrex-en-pt"
 COUNTING = (*COLLECTING, "bench/harness/doses.py")
 
 Text = Annotated[str, typer.Option(help="source text, a sentence a line: measure sets of --doses vectors, of beam 5")]
 Amounts = Annotated[list[int], typer.Option(help="vectors that the sets are made of; may be repeated")]
-TestPairs = Annotated[str, typer.Option(help="with --text: source and reference, in the folder of the text")]
+TestPairs = Annotated[str, typer.Option(help=f"with --text: one of {', '.join(SETS)}")]
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Dosed:
         if all(lines):
             return [line for line in lines if line]
         tallies = [replace(tally) for tally, _ in clusters]
-        for tally in tallies:
-            tally.add(self.layer.fit.hidden, self.layer.fit.top)
+        for tally, part in product(tallies, (self.layer.fit, self.layer.choose)):
+            tally.add(part.hidden, part.top)
         with shown_progress() as listen:
             identity = [options for _, options in clusters]
             counted = count_more([self.source], tallies, identity, vectors, Reporter(listen))
@@ -72,24 +73,26 @@ class Dosed:
 
 
 def collect_dosed(folder: Path, text: str, data: str, test: str, sentences: int) -> Dosed:
-    """The sample of the beginning of `text`, and vectors of the `test` pairs; kept files are used again."""
-    parts, pairs = load_model(folder, MachineOptions()), list(column_pairs(test_file(data, test), 0, 1))
+    """The sample of the beginning of `text`, and vectors of the set `test`; kept files are used again.
+
+    What is chosen, the best round of learned clusters, is so on the last thirtieth of the sample.
+    """
+    (file,), columns = SETS[test]
+    path = test_file(data, file)
+    parts, pairs = load_model(folder, MachineOptions()), list(column_pairs(path, *columns))
     weight, bias = parts.model.output()
     parts = replace(parts, exact=ScanLayer.build(weight, bias))  # the exact top k, sooner
-    digest = stamp(folder, Path(text), test_file(data, test), code=COUNTING)
-    home, lines, name = (
-        KEPT / f"{model_name(folder)}-{digest}-beam-{BEAM}",
-        TextInput((Path(text),)),
-        model_name(folder),
-    )
+    digest = stamp(folder, Path(text), path, code=COUNTING)
+    name, lines = model_name(folder), TextInput((Path(text),))
+    home = KEPT / f"{name}-{digest}-beam-{BEAM}"
     with shown_progress() as listen, Reporter(listen).stage("collecting", STORED, "vectors") as advance:
         collector = Collector(parts, home, BEAM, K)
         sample = collector.collect(lines, {}, STORED, advance)
     held_out = Collector(parts, home / "test", BEAM, K).collect(
         (source for source, _ in pairs), {}, HELD_OUT, lambda _: None
     )
-    fit, held = _sample(sample), _sample(held_out)
-    layer = Layer(name, weight, bias, parts.model.eos_id, fit, held, held)
+    fit, choose = _sample(sample).split(len(sample) * 29 // 30)
+    layer = Layer(name, weight, bias, parts.model.eos_id, fit, choose, _sample(held_out))
     return Dosed(layer, spread(pairs, sentences), Source(collector, lines, sample))
 
 

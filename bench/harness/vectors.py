@@ -47,7 +47,11 @@ class Sample:
 
     def first(self, rows: int) -> Sample:
         """So many of them."""
-        return Sample(self.hidden[:rows], self.top[:rows])
+        return self.split(rows)[0]
+
+    def split(self, rows: int) -> tuple[Sample, Sample]:
+        """So many of them, and the others."""
+        return Sample(self.hidden[:rows], self.top[:rows]), Sample(self.hidden[rows:], self.top[rows:])
 
 
 @dataclass(frozen=True)

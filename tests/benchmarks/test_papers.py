@@ -264,14 +264,16 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
     monkeypatch.setattr(doses, "STORED", 500)
     monkeypatch.setattr(doses, "KEPT", tmp_path / "kept")
     (tmp_path / "text").write_text("".join(f"{german}\n" for _, german in islice(rows_of_many_words(), 60)))
-    write_lines(tmp_path / "test.tsv.gz", [f"{german}\t{english}" for english, german in PAIRS])
-    dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "test.tsv.gz", 4)
+    write_lines(tmp_path / "test.tsv.gz", [f"{english}\t{german}" for english, german in PAIRS])
+    monkeypatch.setitem(doses.SETS, "tatoeba", doses.SETS["tatoeba"]._replace(files=("test.tsv.gz",)))
+    dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "tatoeba", 4)
     translator = Translator(MODELS / "de-en")
     exact = clusters.texts(translator, dosed.pairs, "exact", 5)
     lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact))
     facts = [(line["options"]["fitted_on"], line["options"]["k"]) for line in lines]
     assert facts == [(number, k) for number in (500, 3000) for k in (1, 3, 5)]
-    assert lines[0]["vectors"] == len(dosed.layer.fit) >= 500 and lines[-1]["vectors"] >= 3000
+    sample = len(dosed.layer.fit) + len(dosed.layer.choose)
+    assert lines[0]["vectors"] == sample >= 500 and lines[-1]["vectors"] >= 3000
     active = [next(iter(line["best"].values()))["active"] for line in lines]
     assert all(few < many for few, many in zip(active[:3], active[3:], strict=True))
     assert "3000 vectors" in clusters.describe(lines[-1])

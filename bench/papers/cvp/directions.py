@@ -1,11 +1,10 @@
 """One screen for each direction of a multilingual model, against one for each target and one for all (CVP section 2.2).
 
-`python -m bench papers.cvp.directions MODEL` takes any multilingual model folder that knows English and German,
-French or
-Spanish. Tatoeba's train sets, both ways, are decoded with their languages; of these vectors, as many of each direction,
-the screens of each scope are made: the paper's (k-means, the union of the best K words, nothing from all words), and
-ours with a fallback test (`fit-screen --fidelity`). On the test sets: the share of the vocabulary that is
-scored, P@1 and P@5 of the screen alone, rows from all words, BLEU, and translations that are those of the exact layer.
+`python -m bench papers.cvp.directions MODEL` takes any multilingual model folder that knows English and German, French
+or Spanish. Tatoeba's train sets, both ways, are decoded with their languages; of these vectors, as many of each
+direction, the screens of each scope are made: the paper's (k-means, the union of the best K tokens, nothing from all
+tokens), and ours with a fallback test (`fit screen --fidelity`). On the test sets: the share of the vocabulary that is
+scored, P@1 and P@5 of the screen alone, rows from all tokens, BLEU, and translations that are those of the exact layer.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 One thread, one sentence at a time, beam 6 with the paper's stop rule, `scan` as the output layer. Words are source
 words. A step of six rows is timed for all configs, with random weights where one is not trained (recipes/sharp-*.toml).
 
-Ensembles are of S4 with other seeds, as the paper's: S4b and S4c are its recipe with seeds of 24 and 34.
+Ensembles are of S4 with other seeds, as the paper's: S4b and S4c are its recipe with seeds of 24 and 34. Three seeds
+make three ensembles of two, E1 to E1c: one of them says little, as two seeds differ by a point.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "S4b": ("S4b",),
     "S4c": ("S4c",),
     "E1": ("S4", "S4b"),
+    "E1b": ("S4", "S4c"),
+    "E1c": ("S4b", "S4c"),
     "E2": ("S4", "S4b", "S4c"),
 }
 SETS = "tatoeba", "newstest2013"
