@@ -53,6 +53,17 @@ def test_lines_before_the_bad_one_are_translated_in_full_chunks(
     assert "line 2" in result.err
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] you can't allocate memory: 9 bytes")])
+def test_too_little_memory_is_one_line(call: Run, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """NumPy and PyTorch each raise their own error."""
+
+    def full(arguments: list[str]) -> None:
+        raise error
+
+    monkeypatch.setattr("sharpbeam.cli.app.run", full)
+    call("info").refused(1, "out of memory; try smaller", "recipe")
+
+
 def test_missing_input_is_named_before_the_model_is_looked_for(call: Run, tmp_path: Path) -> None:
     call("translate", "no-model", tmp_path / "gone").refused(1, f"cannot read {tmp_path / 'gone'}: No such file")
     call("translate", "no-model", tmp_path).refused(1, f"cannot read {tmp_path}: Is a directory")

@@ -60,8 +60,8 @@ def _explain(error: BaseException) -> tuple[int, str]:
         return (WRONG_USE if isinstance(error, OptionError) else FAILED), str(error)
     if isinstance(error, OSError):
         return FAILED, f"{error.filename or 'cannot write the result'}: {error.strerror or error}."
-    if isinstance(error, MemoryError):
-        return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads."
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # of PyTorch, a RuntimeError
+        return FAILED, "out of memory; try smaller --batch-tokens, --beam-size or --threads, or a smaller recipe."
     raise error
 
 
