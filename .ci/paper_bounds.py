@@ -11,6 +11,7 @@ from paper_rows import MISSES, Row, Verdict, last, merging, news, sharp
 from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
+CAPACITY = 100  # expansions of a step of the parsers (STREAM, section 4)
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
 
 
@@ -47,6 +48,18 @@ def stream_4() -> Bound:
     return (f"{least:.2f} at the least, {most:.2f} at most: as above", [line]) if carries else None
 
 
+def stream_5() -> Bound:
+    """A step of STREAM's parsers has at most CAPACITY expansions, so fuller ones gain at most what VAR-BATCH leaves."""
+    used, most, carries = [], [], True
+    for task in ("atis", "constituency"):
+        line = last("parsing", task=task)
+        before, after = (line["strategies"][name] for name in ("VAR-BATCH", "VAR-STREAM"))
+        most.append(CAPACITY / before["expansions_per_step"])
+        carries &= after["expansions_per_step"] <= CAPACITY and most[-1] < after["paper"][2] / before["paper"][2]
+        used.append(line)
+    return (f"at most x{most[0]:.2f}, x{most[1]:.2f}: {CAPACITY} in a step", used) if carries else None
+
+
 def _saved() -> tuple[Line, float]:
     """The share of a row's time that the largest steps save of those with FULL rows: Firefox's en-pt."""
     line = last("stream_rows", beam_size=5)
@@ -59,6 +72,7 @@ BOUNDS: dict[str, Callable[[], Bound]] = {
     "SHARP-1": sharp_1,
     "STREAM-3": stream_3,
     "STREAM-4": stream_4,
+    "STREAM-5": stream_5,
 }
 
 
