@@ -86,6 +86,8 @@ def test_sigterm_lets_requests_finish(tiny_model: Path) -> None:
         (["xx-yy={model}", "--port", "70000"], "port is 70000; it must be between 0 and 65535"),
         (["xx-yy={model}", "--api-keys", "missing"], "cannot read the API keys in missing"),
         (["xx-yy={model}", "--host", "not an address"], "cannot listen on not an address port 5000"),
+        (["xx-yy={model}", "--port", "0", "--output-layer", "screen"], "has no screen. Make it with"),
+        (["xx-yy={model}", "--prefix-bias-beta", "0.2"], "No such option: --prefix-bias-beta"),
         ([], "MODEL... is missing: Folders or names"),
     ],
 )

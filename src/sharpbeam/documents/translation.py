@@ -21,6 +21,7 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.storage.atomic import check_folder, write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
+from sharpbeam.text.languages import direction_in
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.spelling import Spelling
 
@@ -55,8 +56,9 @@ def translate_text(
     chosen = (options or translator.defaults).changed(**keywords)
     if how.guards:
         chosen = chosen.changed(return_scores=True)  # they look at them
-    language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source
-    target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target
+    told = ["", ""] if tags.tokens else direction_in(translator.loaded.folder.as_posix()) or ["", ""]
+    language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source or told[0]
+    target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target or told[1]
     attends, terms = translator.loaded.attends, Glossary.of(glossary)
     if terms is not None:
         check_options(chosen)

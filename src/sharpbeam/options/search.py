@@ -216,25 +216,17 @@ class SamplingOptions(Schema):
     """The distribution that samples are drawn from: temperature first, then top_k, then top_p."""
 
     temperature: float = advanced_option(
-        1.0,
-        "log probabilities are divided by it: below 1 favors likely tokens, above 1 rare ones",
-        gt=0,
-        le=1000,
-        other_names=("sampling_temperature",),
-    )
+        1.0, "log probabilities are divided by it: below 1 favors likely tokens, above 1 rare ones",
+        gt=0, le=1000, other_names=("sampling_temperature",),
+    )  # fmt: skip
     top_k: int = advanced_option(
-        0,
-        "draw from this many of the likeliest tokens; 0 = all, which is slow for large vocabularies",
-        ge=0,
-        other_names=("sampling_topk",),
-    )
+        0, "draw from this many of the likeliest tokens; 0 = all, which is slow for large vocabularies",
+        ge=0, other_names=("sampling_topk",),
+    )  # fmt: skip
     top_p: float = advanced_option(
-        1.0,
-        "draw from the fewest of the likeliest tokens that have this probability together",
-        gt=0,
-        le=1,
-        other_names=("sampling_topp",),
-    )
+        1.0, "draw from the fewest of the likeliest tokens that have this probability together",
+        gt=0, le=1, other_names=("sampling_topp",),
+    )  # fmt: skip
     seed: int = advanced_option(
         0, "the same seed draws the same answers for a text, whatever else is in the batch", ge=0, lt=2**64
     )

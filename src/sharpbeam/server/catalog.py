@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +11,10 @@ from sharpbeam.decoding.loading import find_models
 from sharpbeam.errors import OptionError
 from sharpbeam.hub.cache import check
 from sharpbeam.hub.names import name_of
-from sharpbeam.options.server import LANGUAGE
-from sharpbeam.server.languages import NAMES
 from sharpbeam.server.refusals import bad_request
 from sharpbeam.storage.model_folder import read_facts
+from sharpbeam.text.languages import direction_in
 
-DIRECTION = re.compile(rf"(?:.*[-_./:])?({LANGUAGE})-({LANGUAGE})/*|.*?\b([a-z]{{2}})([a-z]{{2}})/*")
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}  # of LibreTranslate
 
 
@@ -93,17 +90,11 @@ class Catalog:
         return sorted(direct - {source})
 
 
-def _is_language(code: str) -> bool:
-    language, _, region = code.replace("_", "-").partition("-")
-    return language in NAMES and not (len(region) > 2 and region.islower() and region not in ("hans", "hant"))
-
-
 def _entry(argument: str) -> Entry:
     """The entry of a model as it is named on the command line."""
     direction, equals, name = argument.partition("=")
     said = bool(equals) and not Path(argument).exists()
-    if not said:
-        direction, name = argument, argument
+    direction, name = (direction, name) if said else (argument, argument)
     fetched = name_of(name)  # of one direction, and fetched at the first use
     if lazy := fetched is not None and fetched.registry in ("firefox", "bergamot"):
         check(fetched)
@@ -111,13 +102,8 @@ def _entry(argument: str) -> Entry:
     if tags.tokens:
         pairs = {(source, target) for source in tags.tokens for target in tags.tokens if source != target}
         return Entry(name, frozenset(pairs), True)
-    match = DIRECTION.fullmatch(direction)
-    pair = [code for code in match.groups() if code] if match else []
-    if not said and lazy and fetched is not None:
-        pair = [*fetched.pair[:2]]
-    elif not said and not all(map(_is_language, pair)):  # words that look like some
-        pair = []
-    if len(pair) != 2 or pair[0] == pair[1]:
+    pair = [*fetched.pair[:2]] if lazy and fetched is not None and not said else direction_in(direction, known=not said)
+    if not pair:
         raise OptionError(
             f"the model {name!r} has one direction, and {direction!r} does not say which; write SOURCE-TARGET=FOLDER, "
             f"for example de-en={name}"

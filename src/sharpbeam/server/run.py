@@ -24,7 +24,8 @@ from sharpbeam.server.refusals import places
 
 LAST = 1.5  # seconds after the drain in which the process must end
 BACKLOG = 2048
-LOGS = {"sharpbeam.server": logging.INFO} | dict.fromkeys(("sharpbeam", "uvicorn.error", "asyncio"), logging.WARNING)
+LOGS = {"sharpbeam.server": logging.INFO, "python_multipart": logging.ERROR}  # which warns of bad requests, in text
+LOGS |= dict.fromkeys(("sharpbeam", "uvicorn.error", "asyncio"), logging.WARNING)
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
 
 
@@ -62,6 +63,8 @@ def run(app: Any, options: ServerOptions, listener: socket.socket, ready: Callab
     before = signal.signal(signal.SIGTERM, after)
     try:
         server.run(sockets=[listener])
+    except SystemExit as error:  # of uvicorn, whose status 3 no other verb has
+        raise SharpbeamError("the server cannot start; the lines above say why.") from error
     finally:
         signal.signal(signal.SIGTERM, before)
         listener.close()
@@ -129,6 +132,7 @@ def _log_lines() -> None:
     """Log one JSON object a line on stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
+    handler.addFilter(lambda record: not record.getMessage().startswith("Traceback"))  # where the server cannot start
     for name, level in LOGS.items():
         log = logging.getLogger(name)
         log.handlers = [handler]

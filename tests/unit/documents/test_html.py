@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from support.decoders import Decoder, answer, hostile, reverse, run, same
 
+from sharpbeam import Translator
 from sharpbeam.contract import transfer
 from sharpbeam.decoding.results import Translation
-from sharpbeam.documents import document_steps, read_document
+from sharpbeam.documents import document_steps, read_document, translate_text
 from sharpbeam.documents.formats.html_tokens import html_tokens
 from sharpbeam.errors import InputError
 from sharpbeam.options.documents import DocumentOptions
@@ -25,6 +26,16 @@ def upper(source: str) -> Translation:
 
 def translated(page: str, decode: Decoder = reverse) -> str:
     return run(document_steps(read_document(page, "html"), DocumentOptions()), decode).content
+
+
+def test_the_language_of_a_page_is_told_by_the_folder(tmp_path) -> None:
+    """One direction, which nothing but the name says; a hint counts more."""
+    page, translator = '<html lang="de"><p>Hallo.</p></html>', Translator("de-en")
+    assert translate_text(translator, page, format="html").content.startswith('<html lang="en">')
+    hinted = translate_text(translator, page, format="html", target_language="en-GB")
+    assert hinted.content.startswith('<html lang="en-GB">')
+    (tmp_path / "model").symlink_to(translator.loaded.folder)
+    assert translate_text(Translator(tmp_path / "model"), page, format="html").content.startswith('<html lang="de">')
 
 
 @pytest.mark.parametrize(

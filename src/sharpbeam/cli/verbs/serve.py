@@ -12,8 +12,10 @@ from sharpbeam.options.decode import MachineOptions, OutputLayerOptions, Schedul
 from sharpbeam.options.keywords import DecodeKeywords
 from sharpbeam.options.server import ServerOptions
 
+OF_REQUESTS = "num_hypotheses", "prefix_bias_beta", "return_alternatives", "return_attention", "return_scores"
 
-@verb(without=("num_hypotheses", "return_alternatives", "return_attention", "return_scores", "sampling"))
+
+@verb(without=(*OF_REQUESTS, "min_alternative_expansion_prob", "sampling"))
 def serve(
     models: list[str] = argument(
         "Folders or names; SOURCE-TARGET=FOLDER where the name does not tell the direction.", "MODEL..."
@@ -39,8 +41,6 @@ def serve(
         from sharpbeam.server.app import create_app
         from sharpbeam.server.run import listen, run
 
-    def say(url: str) -> None:
-        print(f"Serving {', '.join(models)} at {url}; Ctrl-C ends.", file=sys.stderr, flush=True)
-
-    app = create_app(models, server, machine, **options)
-    run(app, server, listen(server.host, server.port), say)
+    app, begin = create_app(models, server, machine, **options), f"Serving {', '.join(models)} at "
+    listener = listen(server.host, server.port)
+    run(app, server, listener, lambda url: print(f"{begin}{url}; Ctrl-C ends.", file=sys.stderr, flush=True))

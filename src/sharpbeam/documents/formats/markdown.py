@@ -44,7 +44,7 @@ class MarkdownDocument(ValuesDocument):
             from markdown_it import MarkdownIt
         begin = front.end() if (front := _FRONT.match(content)) else 0
         lines = _LINE_END.split(content[begin:])
-        if len(lines) > MOST_LINES:
+        if len(lines) - (not lines[-1]) > MOST_LINES:
             raise InputError(f"the page has {len(lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
         self._starts = [*accumulate(map(len, lines[:-1]), initial=begin), len(content) + 1]  # of lines, and the end
         self._parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
