@@ -119,10 +119,10 @@ class JobStats:
     flags: dict[str, int] = field(default_factory=dict)  # translations by flag
     python_step: str | None = None  # why steps ran in Python, several times slower; None if all were native
 
-    def count(self, line: str, translation: Translation) -> None:
-        """Count a line and its translation."""
+    def count(self, translation: Translation) -> None:
+        """Count a text and its translation."""
         self.sentences += 1
-        self.source_words += len(line.split())
+        self.source_words += len(translation.source.split())
         self.target_words += len(translation.text.split())
         flags = translation.flags
         self.flagged += bool(flags)
@@ -179,7 +179,7 @@ class TranslationJob:
             for (number, line), translation in results:
                 output.write(line, self._result(number, line, translation))
                 self._warn(number, translation)
-                stats.count(line, translation)
+                stats.count(translation)
                 first = first or (number if stats.flagged else 0)
                 if progress is not None:
                     progress(1)

@@ -91,7 +91,8 @@ def test_records_get_a_field(tiny_model: Path, source: Path, whole: str) -> None
     records = [{"id": number, "t": line} for number, line in enumerate(lines)] + [{"t": None}, {"t": ""}]
     source.write_text("".join(json.dumps(record) + "\n" for record in records) + "\n")
     out = source.with_name("out")
-    translate_file(tiny_model, source, out, field="t", into="pt", **OPTIONS)
+    stats = translate_file(tiny_model, source, out, field="t", into="pt", **OPTIONS)
+    assert stats.source_words == len(" ".join(lines).split())  # without those of JSON
     results = out.read_text().splitlines()
     assert [json.loads(line)["pt"] for line in results[:21]] == whole.splitlines()
     assert [json.loads(line) for line in results[21:23]] == [{"t": None, "pt": ""}, {"t": "", "pt": ""}]
