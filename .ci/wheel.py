@@ -1,6 +1,6 @@
 """Build the wheel into dist/ and try it in an empty environment: `python .ci/wheel.py`.
 
-`finish WHEEL FOLDER` is the last step of cibuildwheel's builds, on every system: int8 weights for the bundled model,
+`finish WHEEL FOLDER` is the last step of cibuildwheel's builds, on every system: int8 weights for the bundled models,
 and auditwheel, which gives the tag of the oldest manylinux that has the symbols that the wheel needs. `installed` tries
 the package that is installed.
 """
@@ -19,9 +19,13 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIMIT = 15_000_000  # bytes of a wheel
+LIMIT = 25_000_000  # bytes of a wheel
 LINES = "Guten Morgen.\nIch habe Hunger.\n"
-CARD = "\n## Weights\n\nThis copy has int8 matrices: BLEU 49.05 and 50.96 (beams 1 and 5) on the test set above.\n"
+BUNDLED = {  # models, and BLEU of their int8 copies at beams 1 and 5 on the test set of their cards
+    "de-en": "49.05 and 50.96",
+    "en-pt": "28.08 and 29.02",
+}
+CARD = "\n## Weights\n\nThis copy has int8 matrices: BLEU {bleu} (beams 1 and 5) on the test set above.\n"
 CHECK = """
 import sys
 from importlib.metadata import version
@@ -71,7 +75,8 @@ def finish(wheel: Path, folder: Path) -> Path:
             (wheel,) = (place / "repaired").glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(place / "content")
-        shrink(place / "content/sharpbeam/bundled/de-en")
+        for name, bleu in BUNDLED.items():
+            shrink(place / "content/sharpbeam/bundled" / name, CARD.format(bleu=bleu))
         check_content(place / "content")
         finished = pack(place / "content", folder / wheel.name)
     if (size := finished.stat().st_size) > LIMIT:
@@ -79,8 +84,8 @@ def finish(wheel: Path, folder: Path) -> Path:
     return finished
 
 
-def shrink(model: Path) -> None:
-    """Give a model folder int8 matrices, with the digest and the card that say so."""
+def shrink(model: Path, note: str) -> None:
+    """Give a model folder int8 matrices, with the digest and a `note` in the card that say so."""
     from safetensors.numpy import load_file
 
     sys.path.insert(0, str(ROOT / "src"))
@@ -96,14 +101,14 @@ def shrink(model: Path) -> None:
     facts["weights_sha256"] = hashlib.sha256(weights.read_bytes()).hexdigest()
     (model / "config.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     with (model / "README.md").open("a", encoding="utf-8") as card:
-        card.write(CARD)
+        card.write(note)
 
 
 def check_content(content: Path) -> None:
     """End where the wheel holds a model whose text does not allow it (models/README.md), or lacks a license."""
     bundled = {path.name for path in (content / "sharpbeam/bundled").iterdir() if path.is_dir()}
-    if bundled != {"de-en"}:
-        sys.exit(f"the wheel bundles {', '.join(sorted(bundled))}; it must have de-en alone")
+    if bundled != set(BUNDLED):
+        sys.exit(f"the wheel bundles {', '.join(sorted(bundled))}; it must have {', '.join(BUNDLED)}")
     licenses = {path.name: path.read_text(encoding="utf-8") for path in content.glob("*.dist-info/licenses/*")}
     if "LICENSE" not in licenses or not all(name in licenses.get("NOTICE", "") for name in (*bundled, "nanobind")):
         sys.exit(f"the wheel has licenses {', '.join(licenses)}; it must have LICENSE, and NOTICE on all that it holds")

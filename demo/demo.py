@@ -1,4 +1,4 @@
-"""Translate demo/german.txt with the bundled model, as it comes and in float32: `make demo`.
+"""Translate demo/german.txt with a bundled model, as it comes and in float32: `make demo`.
 
 Shows some translations, then words per second of both, and BLEU against demo/english.txt.
 """
@@ -44,7 +44,7 @@ def main() -> None:
         print(f"  {name:<18} {speed:7,.0f} words/s   BLEU {BLEU().corpus_score(texts, [REFERENCES]).score:.1f}")
     same = sum(map(str.__eq__, *answers.values()))
     print(f"  {same} of {len(TEXTS)} translations are the same")
-    print("\nThe bundled model is small and knows everyday sentences only. A real one: make demo-real")
+    print("\nThis bundled model knows everyday German only; en-pt is better, and a real one is that of make demo-real")
     print("Your own text: sharpbeam translate de-en FILE. Other models: sharpbeam convert --help")
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sharpbeam import Translator
+
 
 def test_translating_needs_no_extra() -> None:
     """Everything on the way from text to text can be imported where the extras are not installed."""
@@ -19,6 +21,18 @@ def test_translating_needs_no_extra() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target", "least"), [("de-en", "german", "english", 48), ("en-pt", "english", "portuguese", 52)]
+)
+def test_the_bundled_models_translate_the_demo(name: str, source: str, target: str, least: float) -> None:
+    metrics = pytest.importorskip("sacrebleu.metrics", reason="sacrebleu is not installed")
+    demo = Path(__file__).parents[2] / "demo"
+    references = (demo / f"{target}.txt").read_text("utf-8").splitlines()
+    texts = (demo / f"{source}.txt").read_text("utf-8").splitlines()[: len(references)]
+    answers = [answer.text for answer in Translator(name, threads=1).translate(texts)]
+    assert metrics.BLEU().corpus_score(answers, [references]).score > least  # 50.0 and 54.5
 
 
 def test_importing_takes_less_than_150_ms() -> None:
@@ -37,4 +51,4 @@ def test_a_source_package_has_no_model_whose_text_has_another_license(tmp_path: 
     monkeypatch.chdir(Path(__file__).parents[2])
     with tarfile.open(tmp_path / build.build_sdist(str(tmp_path))) as package:
         models = {name.split("/")[2] for name in package.getnames() if name.split("/")[1] == "models"}
-    assert models == {"README.md", "de-en"}
+    assert models == {"README.md", "de-en", "en-pt"}

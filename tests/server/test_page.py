@@ -40,7 +40,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def url(models: list[str]) -> Iterator[str]:
-    """A server of the bundled model."""
+    """A server of a bundled model."""
     with serving(models) as start:
         yield start([str(ROOT / "models/de-en")]).url
 
