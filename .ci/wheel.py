@@ -75,8 +75,8 @@ def finish(wheel: Path, folder: Path) -> Path:
             (wheel,) = (place / "repaired").glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(place / "content")
-        for name, bleu in BUNDLED.items():
-            shrink(place / "content/sharpbeam/bundled" / name, CARD.format(bleu=bleu))
+        for model, bleu in BUNDLED.items():
+            shrink(place / "content/sharpbeam/bundled" / model, CARD.format(bleu=bleu))
         check_content(place / "content")
         finished = pack(place / "content", folder / wheel.name)
     if (size := finished.stat().st_size) > LIMIT:
