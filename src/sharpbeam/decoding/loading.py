@@ -220,14 +220,14 @@ def bundled_models() -> dict[str, Path]:
 
 
 def find_model(model: str | Path) -> Path:
-    """The folder of a model: a bundled name, a folder, or a name of `sharpbeam.hub`, which is fetched once.
+    """The folder of a model: a model folder, a bundled name, or a name of `sharpbeam.hub`, which is fetched once.
 
     Raises ModelError, and InputError for what cannot be fetched.
     """
     bundled = bundled_models()
     if not isinstance(model, (str, os.PathLike)):
         raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
-    if isinstance(model, str) and model in bundled:
+    if isinstance(model, str) and model in bundled and not os.path.isfile(os.path.join(model, "config.json")):
         return bundled[model]
     name = name_of(model) if isinstance(model, str) and not os.path.exists(model) else None
     if name is not None:

@@ -291,6 +291,11 @@ def test_bundled_models_are_found_by_name(monkeypatch: pytest.MonkeyPatch, tiny_
     assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"
     with pytest.raises(ModelError, match=r"Did you mean 'xx-yy'\? Bundled are: xx-yy"):
         find_model("xx-zz")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xx-yy").mkdir()
+    assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"  # next to a folder that is no model
+    shutil.copytree(tiny_model, tmp_path / "xx-yy", dirs_exist_ok=True)
+    assert find_model("xx-yy") == Path("xx-yy")  # which `convert` has written
 
 
 def test_a_vocabulary_of_another_size_is_refused(native: Translator, tiny_model: Path, tmp_path: Path) -> None:
