@@ -152,6 +152,8 @@ def _l2s_14() -> Reading:
 def _doses(model: str) -> tuple[dict[int, dict[int, Line]], list[Line]]:
     """Published sets by number of vectors and K, and their lines."""
     lines = newest("cvp_doses", ("fitted_on", "k"), model=model, centroids=400)
+    if not lines:
+        raise LookupError(model)
     doses: dict[int, dict[int, Line]] = {}
     for line in lines:
         k = line["options"]["k"]
