@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 # One thread for each library: the matrices of tests are tiny, and threads that wait for each other are slow.
 ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-CORE := $(shell find csrc -type f 2>/dev/null) CMakeLists.txt
+CORE := $(shell find csrc -type f 2>/dev/null) CMakeLists.txt $(wildcard models/*/config.json)
 NATIVE := $(shell find csrc tests/native bench -name '*.cpp' -o -name '*.h' 2>/dev/null)
 TEST_EXTRAS := train,report,server,bulk,gpu,dev
 # The tests of the components: no training, no other programs. About half a minute on a free core.
