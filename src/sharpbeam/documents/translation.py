@@ -56,7 +56,8 @@ def translate_text(
     chosen = (options or translator.defaults).changed(**keywords)
     if how.guards:
         chosen = chosen.changed(return_scores=True)  # they look at them
-    told = ["", ""] if tags.tokens else direction_in(translator.loaded.folder.as_posix()) or ["", ""]
+    name = translator.loaded.folder.name  # "data" may be Danish and Tamil, but is more likely neither
+    told = (direction_in(name) if "-" in name and not tags.tokens else []) or ["", ""]
     language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source or told[0]
     target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target or told[1]
     attends, terms = translator.loaded.attends, Glossary.of(glossary)
