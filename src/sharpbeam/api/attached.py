@@ -179,7 +179,8 @@ def added_to_logits(model: Any, layer: torch.nn.Linear) -> Floats | None:
     before = outputs[-1].reshape(-1, logits.shape[-1])[-1].float()
     bias = getattr(model, "final_logits_bias", None)
     added = torch.zeros_like(logits) if bias is None else bias.reshape(-1).float()
-    if not torch.allclose(logits, before + added, atol=CLOSE, rtol=CLOSE):
+    scales = [getattr(model.config, name, None) for name in ("final_logit_softcapping", "logits_scaling")]
+    if {*scales} - {None, 1} or not torch.allclose(logits, before + added, atol=CLOSE, rtol=CLOSE):
         examples = "(final_logit_softcapping, logits_scaling and the like)"
         raise InputError(
             f"{type(model).__name__} scales or caps its logits after lm_head {examples}: not supported yet."

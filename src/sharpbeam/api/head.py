@@ -66,8 +66,8 @@ class Head:
 
         The model's matrix is shared if it is float32, else copied. `exact` and `scan` need no fit; other layers are
         read from a `folder` that `fit_head` has made for its matrix. The tokens are those of the model in
-        float32: greedy, beams, and sampling with `top_k`. Returns an AttachedHead, whose `detach()` undoes it all;
-        attach again after a change of the weights. Needs PyTorch.
+        float32: greedy, sampling with `top_k`, and beams with `exact`. Returns an AttachedHead, whose `detach()`
+        undoes it all; attach again after a change of the weights. Needs PyTorch.
 
         Raises InputError for models on other devices, without a plain `lm_head`, or that scale or cap its logits;
         ModelError for a folder that was made for other weights.

@@ -136,7 +136,7 @@ class LanguageOptions(Schema):
     target_language: str = option(
         "",
         "code of the language to translate into; empty: the model's default",
-        other_names=("tgt_lang", "target_lang"),
+        other_names=("tgt_lang", "target_lang", "forced_bos_token_id"),
     )
 
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_attached_is_refused_by_name() -> None:
         num_attention_heads=2,
         num_key_value_heads=1,
         head_dim=16,
-        final_logit_softcapping=0.05,
+        final_logit_softcapping=30.0,
     )
     with pytest.raises(InputError, match=r"scales or caps"):
         Head.attach(transformers.Gemma2ForCausalLM(config).eval())
