@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_rows import MISSES, Row, Verdict, last, merging, news, sharp
+from paper_row import MISSES, Row, Verdict, last
+from paper_rows import merging, news, sharp
 from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None

@@ -6,72 +6,15 @@ The target is the paper's figure in the paper's own terms, and is never reworded
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from result_lines import Line, newest, select
+from paper_row import Reading, Row, best, fastest, last, pair
+from result_lines import Line, newest
 
-HOLDS, MISSES, AGAIN, NEVER = "holds", "misses", "to be measured again", "not measured"
-Reading = tuple[str, bool | None, list[Line]]
 SMALL, BUDGET, WIDE = "lm-ptb-small", 400, 6400  # tokens of a set, of 10,000 and of 32,000
 NEWS = {"model": "enpt", "set": "ntrex-en-pt"}
 TEXTS = {"de-en": "de-en, Tatoeba", "enpt": "en-pt, NTREX"}  # sets fitted to text of the same kind, and to Wikipedia
 TASKS = {"jobs": 87.1, "geo": 82.5, "atis": 86.6, "constituency": 91.2}  # F1 of the paper
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of a row, and the lines that it is from."""
-
-    figure: str
-    word: str
-    used: Sequence[Line] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """A system of a paper, what the paper reports, and how ours is read."""
-
-    id: str
-    system: str
-    figure: str
-    read: Callable[[], Reading]
-
-    def judge(self) -> Verdict:
-        """The verdict; a row without lines is not measured, one whose lines lack the figure is to be measured again."""
-        try:
-            figure, holds, used = self.read()
-        except (LookupError, StopIteration):
-            return Verdict("", NEVER)
-        return Verdict(figure, AGAIN if holds is None else HOLDS if holds else MISSES, used)
-
-
-def last(benchmark: str, **options: object) -> Line:
-    """The newest line with these options; IndexError without one."""
-    return select(benchmark, **options)[-1]
-
-
-def pair(point: Line) -> str:
-    """Speed and precision of a setting."""
-    speed = f"{point['ratio']:.1f}" if point["ratio"] >= 0.1 else f"{point['ratio']:.2f}"
-    return f"x{speed} at {point['p_at_1']:.4f}/{point['p_at_5']:.4f}"
-
-
-def fastest(points: list[Line], method: str, one: float, five: float) -> Line | None:
-    """The fastest setting of a method with these precisions."""
-    good = [p for p in points if p["method"] == method and p["p_at_1"] >= one and p["p_at_5"] >= five]
-    return max(good, key=lambda p: float(p["ratio"]), default=None)
-
-
-def best(points: list[Line], method: str, speed: float, one: float, five: float, used: list[Line]) -> Reading:
-    """A method against the paper's speed at the paper's precision; if it never has it, its most precise setting."""
-    point = fastest(points, method, one, five)
-    if point:
-        return pair(point), point["ratio"] >= speed, used
-    own = [p for p in points if p["method"] == method]
-    if not own:
-        raise LookupError(method)
-    return f"at most {pair(max(own, key=lambda p: float(p['p_at_5'])))}", False, used
 
 
 def table_2(method: str, speed: float, one: float, five: float) -> Callable[[], Reading]:
@@ -162,19 +105,19 @@ def _doses(model: str) -> tuple[dict[int, dict[int, Line]], list[Line]]:
 
 
 def _cvp_1() -> Reading:
-    each, used = [], list[Line]()
+    each, used, ones = [], list[Line](), list[Line]()
     for model, text in TEXTS.items():
         doses, lines = _doses(model)
-        *fewer, (most, best) = doses.items()
+        *fewer, (most, best_of) = doses.items()
         points = [
-            f"K = {k}: {best[k]['most_active']:.1%}, {best[k]['difference']:+.1f}, {best[k]['identical']:.0%}"
+            f"K = {k}: {best_of[k]['most_active']:.1%}, {best_of[k]['difference']:+.1f}, {best_of[k]['identical']:.0%}"
             for k in (1, 5)
         ]
         less = [f"{n / 1e6:.1f}: {p[1]['difference']:+.1f}, {p[5]['difference']:+.1f}" for n, p in fewer]
         each.append(f"{text}, {most / 1e6:.1f} million vectors: {'; '.join(points)} ({'; '.join(less)})")
         used += lines
-    one = max(_doses("de-en")[0].items())[1][1]
-    return ". ".join(each), one["difference"] >= -0.3 and one["identical"] >= 0.92, used
+        ones.append(best_of[1])
+    return ". ".join(each), ones[0]["difference"] >= -0.3 and ones[0]["identical"] >= 0.92, used
 
 
 def _cvp_2() -> Reading:

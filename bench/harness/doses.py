@@ -13,7 +13,7 @@ import typer
 
 from bench.harness import record
 from bench.harness.cache import COLLECTING, model_name, stamp
-from bench.harness.testset import SETS, spread, test_file
+from bench.harness.testset import SETS, spread, test_file, test_pairs
 from bench.harness.vectors import HELD_OUT, KEPT, K, Layer, Sample
 from sharpbeam.cli.fit_progress import shown_progress
 from sharpbeam.decoding.loading import load_model
@@ -23,7 +23,7 @@ from sharpbeam.fit.screen.clusters import Tally
 from sharpbeam.fit.screen.counting import Source, count_more
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.scan import ScanLayer
-from sharpbeam.text.lines import Pair, TextInput, column_pairs
+from sharpbeam.text.lines import Pair, TextInput
 
 DOSES = (300_000, 1_000_000, 3_000_000, 10_000_000)
 STORED = 300_000  # vectors of the sample
@@ -77,12 +77,10 @@ def collect_dosed(folder: Path, text: str, data: str, test: str, sentences: int)
 
     What is chosen, the best round of learned clusters, is so on the last thirtieth of the sample.
     """
-    (file,), columns = SETS[test]
-    path = test_file(data, file)
-    parts, pairs = load_model(folder, MachineOptions()), list(column_pairs(path, *columns))
+    parts, pairs = load_model(folder, MachineOptions()), list(zip(*test_pairs(data, name=test), strict=True))
     weight, bias = parts.model.output()
     parts = replace(parts, exact=ScanLayer.build(weight, bias))  # the exact top k, sooner
-    digest = stamp(folder, Path(text), path, code=COUNTING)
+    digest = stamp(folder, Path(text), *(test_file(data, file) for file in SETS[test].files), code=COUNTING)
     name, lines = model_name(folder), TextInput((Path(text),))
     home = KEPT / f"{name}-{digest}-beam-{BEAM}"
     with shown_progress() as listen, Reporter(listen).stage("collecting", STORED, "vectors") as advance:
