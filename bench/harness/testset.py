@@ -20,11 +20,12 @@ class TestSet(NamedTuple):
 
 
 SETS = {
-    "tatoeba": TestSet((TEST,)),
+    "tatoeba": TestSet((TEST,)),  # German to English, as the next three
     "newstest2013": TestSet(("newstest/newstest2013.eng-deu.tsv.gz",)),
     "multi30k": TestSet(("multi30k/test_2016_flickr.de.gz", "multi30k/test_2016_flickr.en.gz")),
     "ntrex": TestSet(("ntrex/eng-deu.tsv.gz",)),
-    "ntrex-en-pt": TestSet(("ntrex/eng-por.tsv.gz",), (0, 1)),  # for Firefox's model; the others are German to English
+    "ntrex-en-pt": TestSet(("ntrex/eng-por.tsv.gz",), (0, 1)),  # these two are for Firefox's model
+    "tatoeba-en-pt": TestSet(("tatoeba/eng-por.test.tsv.gz",), (0, 1)),
 }
 
 
