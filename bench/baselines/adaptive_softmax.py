@@ -93,8 +93,7 @@ class AdaptiveSoftmaxLayer(CandidateLayer):
             logits = np.concatenate([logits, *(w @ h + b for w, b in map(self._tail_rows.__getitem__, opened))])
             order = np.argsort(words)
             words, logits = words[order], logits[order]
-        total = log_sum_exp(logits)
-        return words, logits - total, total
+        return words, logits, log_sum_exp(logits)
 
 
 class _SampledLayer:

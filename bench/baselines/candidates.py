@@ -1,7 +1,7 @@
 """The common base of the baselines: some words are chosen for a hidden vector, and these get their exact logits.
 
-Everything is NumPy in float32, one row at a time, as in the paper that compares them (L2S section 4.1), so that times
-differ by method and not by craft.
+Everything is NumPy in float32, one row at a time, and machine code where the paper that compares them has C++ (L2S
+section 4.1), so that times differ by method and not by craft.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from bench.baselines.peers import compiled
 from sharpbeam.errors import OptionError
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.types import Floats, Ids, TopK
@@ -38,9 +39,9 @@ class CandidateLayer(RowLayer, ABC):
         log_prob = np.full((len(hidden), k), -np.inf, np.float32)
         token = np.zeros((len(hidden), k), np.int32)
         for row, h in enumerate(hidden):
-            words, scores, _ = self._score(h)
-            best = largest(scores, k)
-            log_prob[row, : len(best)], token[row, : len(best)] = scores[best], words[best]
+            words, logits, total = self._score(h)
+            best = largest(logits, k)
+            log_prob[row, : len(best)], token[row, : len(best)] = logits[best] - total, words[best]
         return TopK(log_prob, token)
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
@@ -49,18 +50,20 @@ class CandidateLayer(RowLayer, ABC):
         result = np.empty(len(hidden), np.float32)
         for row, (h, target) in enumerate(zip(hidden, token.tolist(), strict=True)):
             in_range("token", target, 0, self.vocab_size - 1)
-            words, scores, total = self._score(h)
+            words, logits, total = self._score(h)
             place = int(np.searchsorted(words, target))
             seen = place < len(words) and words[place] == target
-            result[row] = scores[place] if seen else self._unseen(h, target, total)
+            result[row] = logits[place] - total if seen else self._unseen(h, target, total)
         return result
 
     def _score(self, h: Floats) -> tuple[Ids, Floats, np.float32]:
-        """Candidates of h [D], ascending, their log probabilities, and the log of the sum that these are divided by."""
+        """Candidates of h [D], ascending, their logits, and the log of the sum that probabilities are divided by."""
         words = self.candidates(h)
-        logits = exact_logits(self._weight, self._bias, words, h)
-        total = log_sum_exp(logits)
-        return words, logits - total, total
+        logits = self._logits(words, h)
+        return words, logits, log_sum_exp(logits)
+
+    def _logits(self, words: Ids, h: Floats) -> Floats:
+        return exact_logits(self._weight, self._bias, words, h)
 
     def _unseen(self, h: Floats, token: int, total: np.float32) -> np.float32:
         """Log probability of a word that is no candidate of h [D]."""
@@ -70,6 +73,24 @@ class CandidateLayer(RowLayer, ABC):
         width = self._weight.shape[1]
         if hidden.ndim != 2 or hidden.shape[1] != width:
             raise OptionError(f"hidden has the shape {list(hidden.shape)}; it must be [any, {width}]")
+
+
+class CompiledLayer(CandidateLayer, ABC):
+    """One whose authors have it in C++ (L2S section 4.1): no row of the matrix is copied."""
+
+    def _logits(self, words: Ids, h: Floats) -> Floats:
+        logits: Floats = compiled(_products)(self._weight, self._bias, words, h)
+        return logits
+
+
+def _products(weight: Floats, bias: Floats, words: Ids, h: Floats) -> Floats:
+    logits = bias[words]
+    for i in range(len(words)):
+        total = np.float32(0)
+        for j in range(len(h)):
+            total += weight[words[i], j] * h[j]
+        logits[i] += total
+    return logits
 
 
 def exact_logits(weight: Floats, bias: Floats, words: Ids, h: Floats) -> Floats:
@@ -89,12 +110,12 @@ def log_sum_exp(logits: Floats) -> np.float32:
 
 def largest(scores: Floats, k: int) -> Ids:
     """Places of the k largest of scores [n], or of all where n < k; largest first, ties by lower place."""
-    places = np.arange(len(scores), dtype=np.int32)
-    if k < len(scores):
-        least = np.partition(scores, len(scores) - k)[len(scores) - k]
-        places = np.flatnonzero(scores >= least).astype(np.int32)
-    order = np.argsort(-scores[places], kind="stable")[:k]
-    return places[order]
+    if k >= len(scores):
+        return np.asarray((-scores).argsort(kind="stable"), np.int32)
+    ordered = scores.copy()  # methods of arrays: NumPy's functions take as long as a small product
+    ordered.partition(len(scores) - k)
+    (places,) = (scores >= ordered[-k]).nonzero()
+    return np.asarray(places[(-scores[places]).argsort(kind="stable")[:k]], np.int32)
 
 
 def check_layer(weight: Floats, bias: Floats) -> None:

@@ -7,16 +7,17 @@ large in a single product is likely to be large in the sum.
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 
-from bench.baselines.candidates import CandidateLayer, check_layer, in_range
+from bench.baselines.candidates import CompiledLayer, check_layer, in_range
 from bench.baselines.neighbors import folded, folded_vector
+from bench.baselines.peers import compiled
 from sharpbeam.types import Floats, Ids
 
-FIRST, SPARE = 4, 4  # entries of a list that are read at least, and times as many as would fill the budget
 
-
-class GreedyMipsLayer(CandidateLayer):
+class GreedyMipsLayer(CompiledLayer):
     """Exact logits of the words that have the largest single products; the bias is one more coordinate."""
 
     def __init__(self, weight: Floats, bias: Floats, order: Ids, value: Floats, budget: int) -> None:
@@ -49,24 +50,25 @@ class GreedyMipsLayer(CandidateLayer):
         return cls(weight, bias, both, np.take_along_axis(np.stack([columns, columns]), both, axis=2), budget)
 
     def candidates(self, h: Floats) -> Ids:
-        """The first words of the merged lists (Yu et al., algorithm 3).
+        """The first words of the merged lists (Yu et al., algorithm 3)."""
+        return np.sort(compiled(_merged)(self._order, self._value, folded_vector(h), self._budget))
 
-        In place of their heap, which Python is slow at: the first entries of all lists at once, sorted. Those whose
-        products are above all that was left out come in the heap's order; where they are too few, more are read.
-        """
-        vector = folded_vector(h)
-        side, lists = (vector <= 0).astype(np.intp), np.arange(len(vector))  # from the large end where h_j > 0
-        depth = max(FIRST, SPARE * self._budget // len(vector))
-        while True:
-            depth = min(depth, self.vocab_size)
-            product = vector[:, None] * self._value[side, lists, :depth]
-            if depth < self.vocab_size:
-                tokens = np.flatnonzero(product > (vector * self._value[side, lists, depth]).max())
-            else:
-                tokens = np.arange(product.size)
-            word = self._order[side, lists, :depth].ravel()[tokens]
-            if depth == self.vocab_size or len(np.unique(word)) >= self._budget:
-                word = word[np.argsort(-product.ravel()[tokens], kind="stable")]
-                _, first = np.unique(word, return_index=True)
-                return np.sort(word[np.sort(first)[: self._budget]])
-            depth *= 2
+
+def _merged(order: Ids, value: Floats, vector: Floats, budget: int) -> Ids:
+    """The first `budget` different words of all lists: a heap has the next product of each."""
+    seen, words, found = np.zeros(order.shape[2], np.bool_), np.empty(budget, np.int32), 0
+    side, place = (vector <= 0).astype(np.intp), np.zeros(len(vector), np.intp)  # from the large end where h_j > 0
+    heap = [(-vector[j] * value[side[j], j, 0], j) for j in range(len(vector))]
+    heapq.heapify(heap)
+    while found < budget:
+        j = heap[0][1]
+        word = order[side[j], j, place[j]]
+        if not seen[word]:
+            seen[word], words[found] = True, word
+            found += 1
+        place[j] += 1
+        if place[j] < len(seen):
+            heapq.heapreplace(heap, (-vector[j] * value[side[j], j, place[j]], j))
+        else:
+            heapq.heappop(heap)
+    return words

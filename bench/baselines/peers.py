@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from sharpbeam.errors import SharpbeamError
@@ -16,3 +18,10 @@ def peer(name: str) -> Any:
         raise SharpbeamError(
             f"this baseline needs the package {error.name}, which is not installed; run: pip install 'sharpbeam[bench]'"
         ) from error
+
+
+@cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays as machine code: for what the papers have in C++."""
+    made: Callable[..., Any] = peer("numba").njit(fastmath=True)(function)
+    return made

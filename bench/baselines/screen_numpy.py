@@ -41,5 +41,4 @@ class ScreenNumpyLayer(CandidateLayer):
         cluster = self._cluster(h)
         weight, bias = self._rows[cluster]
         logits = weight @ h + bias
-        total = log_sum_exp(logits)
-        return self._sets[cluster], logits - total, total
+        return self._sets[cluster], logits, log_sum_exp(logits)

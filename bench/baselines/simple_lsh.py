@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.baselines.candidates import CandidateLayer, check_layer, in_range
+from bench.baselines.candidates import CompiledLayer, check_layer, in_range
 from bench.baselines.neighbors import vector_as_point, words_as_points
+from bench.baselines.peers import compiled
 from sharpbeam.types import Floats, Ids
 
 
-class SimpleLshLayer(CandidateLayer):
+class SimpleLshLayer(CompiledLayer):
     """Exact logits of the words that share a code with the hidden vector; there may be none."""
 
     def __init__(self, weight: Floats, bias: Floats, planes: Floats) -> None:
@@ -26,7 +27,7 @@ class SimpleLshLayer(CandidateLayer):
         order = np.argsort(codes, axis=0, kind="stable")
         buckets = np.arange(2 ** planes.shape[1] + 1)
         self._word = order.T.astype(np.int32)  # [T, V] in the order of their codes
-        self._start = [np.searchsorted(codes[order[:, t], t], buckets) for t in range(len(planes))]
+        self._start = np.array([np.searchsorted(codes[order[:, t], t], buckets) for t in range(len(planes))])
 
     @classmethod
     def build(
@@ -51,14 +52,20 @@ class SimpleLshLayer(CandidateLayer):
 
     def candidates(self, h: Floats) -> Ids:
         """The words in the vector's bucket of any table."""
-        codes = self._codes(vector_as_point(h)[None])[0].tolist()
-        member = np.zeros(self.vocab_size, np.bool_)
-        for words, start, code in zip(self._word, self._start, codes, strict=True):
-            member[words[start[code] : start[code + 1]]] = True
-        return np.flatnonzero(member).astype(np.int32)
+        words: Ids = compiled(_united)(self._word, self._start, self._codes(vector_as_point(h)[None])[0])
+        return words
 
     def _codes(self, points: Floats) -> Ids:
         """Codes [n, T] of points [n, D + 2]."""
         tables, bits, width = self._planes.shape
         signs = points @ self._planes.reshape(tables * bits, width).T > 0
         return (signs.reshape(len(points), tables, bits) @ self._powers).astype(np.int32)
+
+
+def _united(word: Ids, start: Ids, codes: Ids) -> Ids:
+    """The words, ascending, that a table has in the bucket of its code."""
+    member = np.zeros(word.shape[1], np.bool_)
+    for table in range(len(codes)):
+        for place in range(start[table, codes[table]], start[table, codes[table] + 1]):
+            member[word[table, place]] = True
+    return member.nonzero()[0].astype(np.int32)

@@ -51,8 +51,7 @@ class SvdSoftmaxLayer(CandidateLayer):
         words = np.sort(largest(every, self._rescored))
         logits = exact_logits(self._weight, self._bias, words, h)
         every[words] = logits
-        total = log_sum_exp(every)
-        return words, logits - total, total
+        return words, logits, log_sum_exp(every)
 
     def _unseen(self, h: Floats, token: int, total: np.float32) -> np.float32:
         return np.float32(self.previews(h)[token] - total)

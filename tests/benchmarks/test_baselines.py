@@ -57,13 +57,20 @@ CASES = [
         {"head": VOCAB},
         id="adaptive softmax",
     ),
-    pytest.param(GreedyMipsLayer, [{"budget": b} for b in (10, 60, 300)], {"budget": VOCAB}, id="Greedy-MIPS"),
+    pytest.param(
+        GreedyMipsLayer,
+        [{"budget": b} for b in (10, 60, 300)],
+        {"budget": VOCAB},
+        id="Greedy-MIPS",
+        marks=needs("numba"),
+    ),
     pytest.param(PcaTreeLayer, [{"depth": d} for d in (7, 5, 2)], {"depth": 0}, id="PCA tree"),
     pytest.param(
         SimpleLshLayer,
         [{"bits": b, "tables": 6} for b in (10, 6, 3)],
         {"bits": 0, "tables": 2},
         id="LSH",
+        marks=needs("numba"),
     ),
     pytest.param(
         FgdLayer,
@@ -158,7 +165,7 @@ def test_a_row_alone_is_the_row_in_its_batch(method, dial):
 @pytest.mark.parametrize(
     ("method", "first", "second"),
     [
-        pytest.param(GreedyMipsLayer, {"budget": 10}, {"budget": 90}, id="Greedy-MIPS"),
+        pytest.param(GreedyMipsLayer, {"budget": 10}, {"budget": 90}, id="Greedy-MIPS", marks=needs("numba")),
         pytest.param(
             FgdLayer, {"searched": 8, "kept": 5}, {"searched": 90, "kept": 20}, id="FGD", marks=needs("hnswlib")
         ),
@@ -196,6 +203,7 @@ def test_trained_tokens_of_tails_find_more_than_those_of_a_regression():
     assert recall(layers[0]) < recall(layers[1])
 
 
+@needs("numba")
 @pytest.mark.parametrize("budget", [1, 10, 90, VOCAB - 1])
 def test_greedy_mips_takes_the_words_of_the_merged_lists(budget):
     """As by the heap of Yu et al., algorithm 3."""
@@ -211,6 +219,7 @@ def test_greedy_mips_takes_the_words_of_the_merged_lists(budget):
         assert layer.candidates(h).tolist() == sorted(merged)
 
 
+@needs("numba")
 def test_ties_go_to_the_lower_id():
     weight, bias = np.resize(WEIGHT[:3], (40, WIDTH)), np.zeros(40, np.float32)
     for output_layer in (
@@ -223,6 +232,7 @@ def test_ties_go_to_the_lower_id():
         )
 
 
+@needs("numba")
 def test_where_candidates_are_too_few_the_others_are_nothing():
     output_layer = GreedyMipsLayer.build(WEIGHT, BIAS, budget=3)
     top = output_layer.topk(HIDDEN, 5)
@@ -233,6 +243,7 @@ def test_where_candidates_are_too_few_the_others_are_nothing():
     assert (output_layer.log_prob(HIDDEN, outside) == -np.inf).all()
 
 
+@needs("numba")
 def test_a_vector_without_candidates_has_an_answer():
     output_layer = SimpleLshLayer.build(WEIGHT, BIAS, bits=20, tables=1)
     alone = [row for row, h in enumerate(HIDDEN) if not len(output_layer.candidates(h))]

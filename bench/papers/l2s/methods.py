@@ -58,7 +58,7 @@ def dials(vocab: int, width: int, quick: bool) -> dict[str, tuple[Any, list[Dial
     probes = sorted({min(lists, p) for p in (4, 8, 16, 32, 64, 128)})
     ranks = sorted({max(1, round(width * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4)})
     heads = sorted({max(1, round(vocab * share)) for share in (0.02, 0.05, 0.1, 0.2, 0.4)})
-    budgets = sorted({max(1, round(vocab * share)) for share in (0.005, 0.02, 0.1, 0.2, 0.5)})
+    budgets = sorted({max(1, round(vocab * share)) for share in (0.005, 0.02, 0.1, 0.25, 0.5)})
     deepest = min(vocab.bit_length() - 1, width)
     links, built = (32, 200) if vocab <= 30_000 else (24, 100)  # a graph of more words would take minutes to build
     dialed: dict[str, tuple[Any, list[Dial]]] = {
