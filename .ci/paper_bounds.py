@@ -7,13 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_row import MISSES, Row, Verdict, last
-from paper_rows import merging, news, sharp
+from paper_row import MISSES, Row, Verdict, fastest, last
+from paper_rows import SMALL, merging, news, screens, sharp
 from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
 CAPACITY = 100  # expansions of a step of the parsers (STREAM, section 4)
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
+
+
+def l2s_2() -> Bound:
+    """Learning makes sets smaller, and a screen with K tokens in each takes the time of its clusters."""
+    line = next(line for line in screens() if line["options"]["clusters"] == 100)
+    alone = next(p for p in line["points"] if p["method"] == "clusters alone")
+    own, start = (fastest(line["points"], name, 0.998, 0.99) for name in ("l2s", "spherical"))
+    if own is None or start is None:
+        return None
+    most = alone["ratio"] / start["ratio"]
+    carries = own["ratio"] / start["ratio"] <= most < 10.6 / 4
+    return (f"at most x{most:.1f} over its start: clusters alone", [line]) if carries else None
+
+
+def l2s_12() -> Bound:
+    """Logits of low rank for all tokens, which the layer needs, take a time of their own."""
+    line = last("perplexity", model=SMALL)
+    most, own = (line["completed"][name]["ratio"] for name in ("low rank alone", "l2s"))
+    return (f"at most x{most:.2f}: low rank alone", [line]) if own <= most < 5.69 else None
 
 
 def cube_3() -> Bound:
@@ -69,6 +88,8 @@ def _saved() -> tuple[Line, float]:
 
 
 BOUNDS: dict[str, Callable[[], Bound]] = {
+    "L2S-2": l2s_2,
+    "L2S-12": l2s_12,
     "CUBE-3": cube_3,
     "SHARP-1": sharp_1,
     "STREAM-3": stream_3,

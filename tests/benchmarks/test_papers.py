@@ -227,28 +227,10 @@ def test_the_published_screens(data, monkeypatch):
     monkeypatch.setattr(published, "SECONDS", 0.02)
     layer = vectors.collect_layer(subject("lm-ptb-small"), MODELS / "lm-ptb-small", data, 0.5)
     line = published.curve(layer, clusters=10, budgets=[30], rounds=1)
-    methods = ["NumPy", "spherical", "spherical, native", "l2s", "l2s, native"]
+    methods = ["NumPy", "exact", "clusters alone", "spherical", "spherical, native", "l2s", "l2s, native"]
     assert [point["method"] for point in line["points"]] == methods
-    assert all(point["p_at_5"] > 0.3 for point in line["points"])
+    assert all(point["p_at_5"] > 0.3 for point in line["points"] if point["method"] != "clusters alone")
     assert "r = 10" in published.describe(line)
-
-
-@needs_sacrebleu
-def test_published_screens_in_beam_search(data, monkeypatch):
-    from bench.papers.cvp import clusters
-    from bench.papers.l2s import published, screens
-
-    monkeypatch.setattr(screens, "STEPS", 20)
-    layer, translator = vectors.collect_layer(subject("de-en"), MODELS / "de-en", data, 0.5), Translator("de-en")
-    pairs = subject("de-en").pairs(data, "test", 20)
-    line = published.search(layer, translator, pairs, pairs[:2], clusters=4, budget=100)
-    assert line["beams"]["beam 1"]["identical"] > 0.5
-    assert "beam 5" in published.describe(line)
-    sweep = clusters.sweep(translator, layer, 4, pairs, clusters.texts(translator, pairs, "exact", 5))
-    assert sweep["best"]["1"]["active"] < sweep["best"]["5"]["active"] < sweep["best"]["5"]["most_active"]
-    timed = clusters.union(layer, clusters.steps(translator, pairs), 4, rounds=1)
-    assert timed["active"]["1"] < timed["most_active"]["5"]
-    assert "K = 3" in clusters.describe(sweep) and "union, K = 1" in clusters.describe(timed)
 
 
 @needs_sacrebleu
@@ -261,6 +243,7 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
 
     monkeypatch.setattr(screens, "STEPS", 5)
     monkeypatch.setattr(collect, "LINES", 8)
+    monkeypatch.setattr(clusters, "BATCH", 2)
     monkeypatch.setattr(doses, "STORED", 500)
     monkeypatch.setattr(doses, "KEPT", tmp_path / "kept")
     (tmp_path / "text").write_text("".join(f"{german}\n" for _, german in islice(rows_of_many_words(), 60)))
@@ -269,16 +252,18 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
     dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "tatoeba", 4)
     translator = Translator(MODELS / "de-en")
     exact = clusters.texts(translator, dosed.pairs, "exact", 5)
-    lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact))
+    lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact, rounds=1))
     facts = [(line["options"]["fitted_on"], line["options"]["k"]) for line in lines]
     assert facts == [(number, k) for number in (500, 3000) for k in (1, 3, 5)]
     sample = len(dosed.layer.fit) + len(dosed.layer.choose)
     assert lines[0]["vectors"] == sample >= 500 and lines[-1]["vectors"] >= 3000
     active = [next(iter(line["best"].values()))["active"] for line in lines]
     assert all(few < many for few, many in zip(active[:3], active[3:], strict=True))
-    assert "3000 vectors" in clusters.describe(lines[-1])
+    assert all(line["calls"]["union"]["p_at_1"] >= line["calls"]["own sets in float32"]["p_at_1"] for line in lines)
+    assert "K = 5" in clusters.describe(lines[-1]) and "union" in clusters.describe(lines[-1])
     lines = list(published.doses(translator, dosed, 3, [100, 200], [500]))
     assert [line["options"]["budget"] for line in lines] == [100, 200] and "500 vectors" in published.describe(lines[0])
+    assert lines[1]["p_at_1"] >= lines[0]["p_at_1"] > 0.3 and "beam 5" in published.describe(lines[1])
     monkeypatch.setattr(
         record, "find", lambda name, options: next(x for x in record.read(name) if x["options"] == options)
     )
