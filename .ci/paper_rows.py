@@ -63,7 +63,7 @@ def _l2s_2() -> Reading:
 
 
 def _l2s_3() -> Reading:
-    line = last("published_screens", model=SMALL, clusters=100)
+    line = next(line for line in screens() if line["options"]["clusters"] == 100)
     points = sorted((p for p in line["points"] if p["method"] == "l2s"), key=lambda p: int(p["dial"]["budget"]))
     rising = [p["p_at_5"] for p in points] == sorted(p["p_at_5"] for p in points)
     figure = "; ".join(f"{p['dial']['budget']}: {pair(p)}" for p in points)
@@ -143,6 +143,8 @@ def _cvp_2() -> Reading:
 def _cvp_3() -> Reading:
     doses, lines = _doses("de-en")
     lines = [line for line in lines if line["vectors"] == max(doses) and "calls" in line]
+    if not lines:
+        raise LookupError("calls")
     points = {
         k: (line["calls"]["union"]["ratio"], best_of["union"]["difference"])
         for line in lines
