@@ -34,10 +34,10 @@ def layer_options(name: str) -> dict[str, Any]:
     return {"output_layer": layer, "screen_sets": sets} if dash else {"output_layer": layer}
 
 
-def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam_size: int) -> list[str]:
+def texts(translator: Translator, pairs: Sequence[Pair], output_layer: str, beam_size: int, **more: Any) -> list[str]:
     """Translations of the sources."""
-    sources = [source for source, _ in pairs]
-    return [t.text for t in translator.translate(sources, raw=True, beam_size=beam_size, **layer_options(output_layer))]
+    options = {"raw": True, "beam_size": beam_size, **layer_options(output_layer), **more}
+    return [answer.text for answer in translator.translate([source for source, _ in pairs], **options)]
 
 
 def against(exact: Sequence[str], texts: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:

@@ -251,7 +251,7 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
     monkeypatch.setitem(doses.SETS, "tatoeba", doses.SETS["tatoeba"]._replace(files=("test.tsv.gz",)))
     dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "tatoeba", 4)
     translator = Translator(MODELS / "de-en")
-    exact = clusters.texts(translator, dosed.pairs, "exact", 5)
+    exact = {beam: clusters.texts(translator, dosed.pairs, "exact", beam) for beam in (1, 2, 5)}
     lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact, rounds=1))
     facts = [(line["options"]["fitted_on"], line["options"]["k"]) for line in lines]
     assert facts == [(number, k) for number in (500, 3000) for k in (1, 3, 5)]
@@ -259,6 +259,7 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
     assert lines[0]["vectors"] == sample >= 500 and lines[-1]["vectors"] >= 3000
     active = [next(iter(line["best"].values()))["active"] for line in lines]
     assert all(few < many for few, many in zip(active[:3], active[3:], strict=True))
+    assert all(line["union"]["active"] > next(iter(line["best"].values()))["active"] for line in lines)
     assert all(line["calls"]["union"]["p_at_1"] >= line["calls"]["own sets in float32"]["p_at_1"] for line in lines)
     assert "K = 5" in clusters.describe(lines[-1]) and "union" in clusters.describe(lines[-1])
     lines = list(published.doses(translator, dosed, 3, [100, 200], [500]))

@@ -2,9 +2,9 @@
 
 The set of a cluster is the union of its members' best K tokens, K = 1, 3, 5, counted over vectors of beam search on a
 text; tokens outside have probability zero, and no row falls back. For each: the largest share of the vocabulary that is
-active, which the paper draws, and the average one; precision on held-out steps; BLEU and identical outputs of beam
-search. The same for the union of a step (CVP section 2.3), with the time of a call for 20 requests with beams of 2,
-against the exact layer, in float32.
+active in a cluster, the average one, and that of a step's union; precision on held-out steps. BLEU and identical
+outputs as in the paper's Table 3: beam 1 with a row's own set, and beam 2 with the union of 20 requests (section 2.3);
+and beam 5 with own sets. Then the time of a call for such a union, against the exact layer, in float32.
 """
 
 from __future__ import annotations
@@ -27,35 +27,44 @@ from bench.harness.with_screen import against, texts, with_screen
 from bench.papers.l2s.screens import hits, screen_with
 from bench.papers.l2s.subjects import MODELS, folder_of
 from sharpbeam import Translator
-from sharpbeam.fit.screen.clusters import Tally, kmeans
+from sharpbeam.fit.screen.clusters import Tally, assign, kmeans
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.output_layers.screen import Screen, ScreenLayer, ScreenUnionLayer
+from sharpbeam.text.lines import Pair
 from sharpbeam.types import Floats, TopK
 
 CENTROIDS, BEST = 400, (1, 3, 5)
 BATCH, BEAM = 20, 2  # of the paper's table 1
 TOP = 2 * BEAM  # tokens that such a search asks for
+SETTINGS: dict[int, tuple[str, dict[str, Any]]] = {
+    1: ("alone", {}),
+    BEAM: ("union", {"max_rows": BATCH * BEAM}),
+    5: ("alone", {}),
+}
+Answers = dict[int, list[str]]  # of the exact layer, by beam
 
 
 def point(
-    translator: Translator, layer: Layer, screen: Screen, pairs: Sequence[tuple[str, str]], exact: Sequence[str]
+    translator: Translator, layer: Layer, screen: Screen, pairs: Sequence[Pair], exact: Answers
 ) -> dict[str, Any]:
-    """Figures of one screen: how much is active, precision, BLEU and identical outputs, also of the union."""
+    """Figures of one screen: how much is active, precision, BLEU and identical outputs."""
     alone, vocab = hits(screen, layer.test, len(layer.bias)), len(layer.bias)
     with with_screen(translator.loaded.folder, screen, layer.weight, layer.bias) as screened:
-        own, union = (against(exact, texts(screened, pairs, f"screen-{sets}", 5), pairs) for sets in ("alone", "union"))
-    return own | {
+        quality = {
+            f"beam {beam}": against(exact[beam], texts(screened, pairs, f"screen-{sets}", beam, **rows), pairs)
+            for beam, (sets, rows) in SETTINGS.items()
+        }
+    return quality | {
         "most_active": round(int(np.diff(screen.start).max()) / vocab, 5),
         "active": round(alone.average_set / vocab, 5),
         "p_at_1": round(alone.p_at_1, 5),
         "p_at_5": round(alone.p_at_5, 5),
-        "union": union,
     }
 
 
 def doses(
-    translator: Translator, dosed: Dosed, centroids: int, vectors: Sequence[int], exact: Sequence[str], rounds: int
+    translator: Translator, dosed: Dosed, centroids: int, vectors: Sequence[int], exact: Answers, rounds: int
 ) -> Iterator[dict[str, Any]]:
     """One number of centroids at each number of vectors: a line of each K, recorded."""
     layer, batches = dosed.layer, steps(translator, dosed.pairs)
@@ -65,7 +74,9 @@ def doses(
     def measure(tally: Tally, options: dict[str, Any]) -> dict[str, Any]:
         screen = screen_with(tally, layer.eos_id)
         best = {str(options["k"]): point(translator, layer, screen, dosed.pairs, exact)}
-        return {"best": best, "baseline": "exact", "calls": calls(layer, screen, batches, rounds)}
+        sizes = [_union_size(screen, rows) / len(layer.bias) for rows in batches]
+        active = {"active": round(float(np.mean(sizes)), 5), "most_active": round(max(sizes), 5)}
+        return {"best": best, "union": active, "baseline": "exact", "calls": calls(layer, screen, batches, rounds)}
 
     for number in sorted(vectors):
         yield from dosed.lines("cvp_doses", tallies, number, measure)
@@ -107,15 +118,22 @@ def calls(layer: Layer, screen: Screen, batches: list[Floats], rounds: int) -> d
     }
 
 
+def _union_size(screen: Screen, rows: Floats) -> int:
+    sets = [screen.token[screen.start[t] : screen.start[t + 1]] for t in assign(rows, screen.weight, screen.bias)]
+    return len(np.unique(np.concatenate(sets)))
+
+
 def describe(line: dict[str, Any]) -> str:
     """One line, for people."""
     options = line["options"]
     rows = [f"{options['model']}, {options['centroids']} centroids, {line['vectors']:,} vectors"]
     for k, p in line["best"].items():
+        beams = ", ".join(
+            f"{b} {p[b]['difference']:+.2f} {p[b]['identical']:.1%}" for b in map("beam {}".format, SETTINGS)
+        )
         rows.append(
-            f"  K = {k}: {p['most_active']:.2%} active at most, {p['active']:.2%} on average; P@1 {p['p_at_1']:.4f}, "
-            f"P@5 {p['p_at_5']:.4f}; BLEU {p['screen']:.2f} ({p['difference']:+.2f}), {p['identical']:.1%} identical; "
-            f"union {p['union']['difference']:+.2f}, {p['union']['identical']:.1%}"
+            f"  K = {k}: {p['most_active']:.2%} active at most, {p['active']:.2%} on average, "
+            f"{line['union']['active']:.2%} in unions; P@1 {p['p_at_1']:.4f}, P@5 {p['p_at_5']:.4f}; {beams} identical"
         )
     for name, p in line["calls"].items():
         rows.append(
@@ -139,7 +157,7 @@ def main(
     """Measure, print and record; what this commit has recorded is not measured again."""
     dosed = collect_dosed(folder_of(model, models), text, data, test, sentences)
     translator = Translator(folder_of(model, models))
-    exact = texts(translator, dosed.pairs, "exact", 5)
+    exact = {beam: texts(translator, dosed.pairs, "exact", beam) for beam in SETTINGS}
     for number in centroids:
         for line in doses(translator, dosed, number, vectors, exact, rounds):
             print(describe(line), flush=True)
