@@ -103,18 +103,17 @@ class Translator(TextDecoder[Translation]):
         contract = partial(self._contract, settings, terms)
         return decode_lines(texts, self._decode, settings, contract, spelling, pattern, terms, raw)
 
-    def _contract(
-        self, options: DecodeOptions, glossary: Glossary | None, spelling: Spelling, pattern: Pattern
-    ) -> Contract:
-        tags, languages, search = self.loaded.language_tags, options.languages, options.search
+    def _contract(self, how: DecodeOptions, terms: Glossary | None, spelling: Spelling, pattern: Pattern) -> Contract:
+        tags, search = self.loaded.language_tags, how.search
+        languages = tags.told(how.languages, self.loaded.folder.name)
         return Contract(
-            language=languages.source_language or tags.source,
-            target=languages.target_language or tags.target,
+            languages.source,
+            languages.target,
             attends=self.loaded.attends,
             attention=search.return_attention,
             penalty=search.length_penalty,
             pattern=pattern,
-            glossary=glossary,
+            glossary=terms,
             spelling=spelling,
             again=not search.sampling,
             tags=tags.tokens if tags.source_tag == "target" else (),

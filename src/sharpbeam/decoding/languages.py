@@ -10,6 +10,7 @@ from sharpbeam.models.registry import Config
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.schema import require
+from sharpbeam.text.languages import direction_in
 from sharpbeam.text.pieces import tag_code
 from sharpbeam.types import Languages
 
@@ -79,6 +80,12 @@ class LanguageTags:
         if self.source_tag == "source-behind":  # vocabulary: stored
             return Direction(languages, self.begin, (*self.end, *tag), prefix)
         return Direction(languages, (*self.begin, *tag), self.end, prefix)
+
+    def told(self, options: LanguageOptions, name: str) -> Languages:
+        """The languages of texts: those asked for, else the model's, else those in its folder's `name`, as de-en."""
+        hyphen = "-" in name and not self.tokens  # "data" may be Danish and Tamil, but is more likely neither
+        source, target = (direction_in(name) if hyphen else []) or (self.source, self.target)
+        return Languages(options.source_language or source, options.target_language or target)
 
     def among(self, options: LanguageOptions, directions: Collection[str]) -> bool:
         """Whether the direction of a request is one of these, as "de-en", or "-en" for all sources; yes if empty."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,6 @@ from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.storage.atomic import check_folder, write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
-from sharpbeam.text.languages import direction_in
 from sharpbeam.text.lines import read_whole
 from sharpbeam.text.spelling import Spelling
 
@@ -49,23 +49,17 @@ def translate_text(
     """
     document = read_document(text, format, fields)
     languages = {name: keywords.pop(name) for name in ("source_language", "target_language") if name in keywords}  # type: ignore[misc]
-    tags = translator.loaded.language_tags
-    if tags.tokens:
+    loaded, how = translator.loaded, documents or DocumentOptions()
+    if loaded.language_tags.tokens:
         keywords.update(languages)  # type: ignore[typeddict-item]
-    how = documents or DocumentOptions()
     chosen = (options or translator.defaults).changed(**keywords)
     if how.guards:
         chosen = chosen.changed(return_scores=True)  # they look at them
-    name = translator.loaded.folder.name  # "data" may be Danish and Tamil, but is more likely neither
-    told = (direction_in(name) if "-" in name and not tags.tokens else []) or ["", ""]
-    language = str(languages.get("source_language", "")) or chosen.languages.source_language or tags.source or told[0]
-    target = str(languages.get("target_language", "")) or chosen.languages.target_language or tags.target or told[1]
-    attends, terms = translator.loaded.attends, Glossary.of(glossary)
-    if terms is not None:
+    told = loaded.language_tags.told(replace(chosen.languages, **languages), loaded.folder.name)
+    if (terms := Glossary.of(glossary)) is not None:
         check_options(chosen)
-    spelling = Spelling(lambda: translator.loaded.source)
-    again = not chosen.search.sampling
-    steps = document_steps(document, how, language, attends, terms, target=target, spelling=spelling, again=again)
+    more: Any = {"spelling": Spelling(lambda: loaded.source), "again": not chosen.search.sampling}
+    steps = document_steps(document, how, told.source, loaded.attends, terms, target=told.target, **more)
     return run_steps(steps, translator, chosen, progress)
 
 

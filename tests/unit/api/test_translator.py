@@ -374,3 +374,14 @@ def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> N
 def test_a_model_that_is_left_out_is_named(kind: Any) -> None:
     with pytest.raises(TypeError, match=r"missing 1 .* argument: 'model'"):
         kind()
+
+
+def test_lines_have_the_rules_of_the_language_that_the_folder_names(tmp_path: Path) -> None:
+    """German dates end no sentence: with the rules of English "am 12. Juni" was two."""
+    text = "Wir treffen uns am 12. Juni. Das Konzert ist am 5. Mai."
+    whole = [text[:28], text[29:]]
+    folder = Path(__file__).parents[3] / "models/de-en"
+    (tmp_path / "model").symlink_to(folder)
+    named, unnamed = Translator(folder), Translator(tmp_path / "model")
+    expected = " ".join(answer.text for answer in named.translate(whole, raw=True))
+    assert named.translate([text])[0].text == expected != unnamed.translate([text])[0].text
