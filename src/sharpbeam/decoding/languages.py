@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.models.registry import Config
@@ -76,15 +77,14 @@ class LanguageTags:
         tag_language = source if by_source else target if self.source_tag == "target" else ""
         tag = (self.tokens[tag_language],) if tag_language else ()
         prefix = (*self.prefix, *((self.tokens[target],) if self.target_tag else ()))
-        languages = Languages(source, target)
         if self.source_tag == "source-behind":  # vocabulary: stored
-            return Direction(languages, self.begin, (*self.end, *tag), prefix)
-        return Direction(languages, (*self.begin, *tag), self.end, prefix)
+            return Direction(Languages(source, target), self.begin, (*self.end, *tag), prefix)
+        return Direction(Languages(source, target), (*self.begin, *tag), self.end, prefix)
 
-    def told(self, options: LanguageOptions, name: str) -> Languages:
-        """The languages of texts: those asked for, else the model's, else those in its folder's `name`, as de-en."""
-        hyphen = "-" in name and not self.tokens  # "data" may be Danish and Tamil, but is more likely neither
-        source, target = (direction_in(name) if hyphen else []) or (self.source, self.target)
+    def told(self, options: LanguageOptions, folder: Path) -> Languages:
+        """The languages of texts: those asked for, else the model's, else those in its folder's name, as de-en/best."""
+        name = (folder.parent if folder.name == "best" else folder).name  # hyphened: "data" is not Danish and Tamil
+        source, target = (direction_in(name) if "-" in name and not self.tokens else []) or (self.source, self.target)
         return Languages(options.source_language or source, options.target_language or target)
 
     def among(self, options: LanguageOptions, directions: Collection[str]) -> bool:
