@@ -117,7 +117,7 @@ class State:
 class Parser(nn.Module):
     """A bidirectional LSTM over words and tags; a span is the difference of the LSTM's outputs at its two borders."""
 
-    def __init__(self, inventory: Inventory, width: int = 160, hidden: int = 160, dropout: float = 0.3) -> None:
+    def __init__(self, inventory: Inventory, width: int = 200, hidden: int = 200, dropout: float = 0.4) -> None:
         super().__init__()
         self.inventory, self.width, self.hidden_width = inventory, width, hidden
         self.words = nn.Embedding(len(inventory.words), 100)

@@ -115,6 +115,6 @@ if __name__ == "__main__":
     arguments.add_argument("train", type=Path)
     arguments.add_argument("held_out", type=Path)
     arguments.add_argument("--output", type=Path, required=True)
-    arguments.add_argument("--epochs", type=int, default=8)
+    arguments.add_argument("--epochs", type=int, default=16)
     flags = arguments.parse_args()
     train(read_trees(flags.train), read_trees(flags.held_out), flags.output, flags.epochs)
