@@ -3,9 +3,9 @@
     python recipes/grow.py models/en-pt pairs.tsv runs/grown --hidden-dim 384
 
 After Net2Net (Chen et al. 2016). Old dimensions keep their weights; nothing reads the new ones yet. Positions keep
-their periods as nearly as the new sinusoids have them. A new decoder layer stands behind each old one and adds little.
+their periods as nearly as the new sinusoids have them. A new decoder layer follows each old one and adds little.
 Norms, which count the new dimensions, are fitted one after the other to give what the old ones gave on some of the
-pairs (tab-separated). For models whose norms stand behind the sublayers, with tied embeddings and as many heads on both
+pairs (tab-separated). For post-norm models with tied embeddings and as many heads on both
 sides.
 """
 
