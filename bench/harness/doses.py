@@ -38,9 +38,10 @@ TestPairs = Annotated[str, typer.Option(help=f"with --text: one of {', '.join(SE
 
 @dataclass(frozen=True)
 class Dosed:
-    """A layer whose vectors to fit on are the sample of a text, pairs to measure on, and what counts the rest."""
+    """A layer whose vectors to fit on are the sample of a text, pairs of the set `test`, and what counts the rest."""
 
     layer: Layer
+    test: str
     pairs: list[Pair]
     source: Source
 
@@ -55,7 +56,8 @@ class Dosed:
 
         Counted and measured only if one of them is not recorded for this commit.
         """
-        facts = {"model": self.layer.name, "beam": BEAM, "fitted_on": vectors, "sentences": len(self.pairs)}
+        facts = {"model": self.layer.name, "set": self.test, "beam": BEAM, "fitted_on": vectors}
+        facts["sentences"] = len(self.pairs)
         lines = [record.find(benchmark, facts | options) for _, options in clusters]
         if all(lines):
             return [line for line in lines if line]
@@ -91,7 +93,7 @@ def collect_dosed(folder: Path, text: str, data: str, test: str, sentences: int)
     )
     fit, choose = _sample(sample).split(len(sample) * 29 // 30)
     layer = Layer(name, weight, bias, parts.model.eos_id, fit, choose, _sample(held_out))
-    return Dosed(layer, spread(pairs, sentences), Source(collector, lines, sample))
+    return Dosed(layer, test, spread(pairs, sentences), Source(collector, lines, sample))
 
 
 def _sample(collection: Collection) -> Sample:

@@ -251,7 +251,7 @@ def test_published_screens_by_the_number_of_vectors(data, tmp_path, monkeypatch)
     monkeypatch.setitem(doses.SETS, "tatoeba", doses.SETS["tatoeba"]._replace(files=("test.tsv.gz",)))
     dosed = doses.collect_dosed(MODELS / "de-en", str(tmp_path / "text"), str(tmp_path), "tatoeba", 4)
     translator = Translator(MODELS / "de-en")
-    exact = {beam: clusters.texts(translator, dosed.pairs, "exact", beam) for beam in (1, 2, 5)}
+    exact = {beam: clusters.answers(translator, dosed.pairs, "exact", beam) for beam in clusters.SETTINGS}
     lines = list(clusters.doses(translator, dosed, 4, [3000, 500], exact, rounds=1))
     facts = [(line["options"]["fitted_on"], line["options"]["k"]) for line in lines]
     assert facts == [(number, k) for number in (500, 3000) for k in (1, 3, 5)]
