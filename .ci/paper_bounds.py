@@ -13,20 +13,23 @@ from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
 CAPACITY = 100  # expansions of a step of the parsers (STREAM, section 4)
-EMBEDDED = 0.24  # of the multiply-adds of S1, in the encoder and in the decoder, are those of an embedding
+EMBEDDED = 0.24  # of the multiply-adds of S1: encoder 320 x 1,536 of 2.06 million, decoder 320 x 2,240 of 2.97 million
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
 
 
 def l2s_2() -> Bound:
     """Learning makes sets smaller, and a screen with K tokens in each takes the time of its clusters."""
     line = next(line for line in screens() if line["options"]["clusters"] == 100)
-    alone = next(p for p in line["points"] if p["method"] == "clusters alone")
-    own, start = (fastest(line["points"], name, 0.998, 0.99) for name in ("l2s", "spherical"))
-    if own is None or start is None:
-        return None
-    most = alone["ratio"] / start["ratio"]
-    carries = own["ratio"] / start["ratio"] <= most < 10.6 / 4
-    return (f"at most x{most:.1f} over its start: clusters alone", [line]) if carries else None
+    most, gain = [], []
+    for where in ("", ", native"):
+        alone = next(p for p in line["points"] if p["method"] == f"clusters alone{where}")
+        own, start = (fastest(line["points"], f"{name}{where}", 0.998, 0.99) for name in ("l2s", "spherical"))
+        if own is None or start is None:
+            return None
+        most.append(start["us"] / alone["us"])
+        gain.append(start["us"] / own["us"])
+    carries = all(have <= bound for have, bound in zip(gain, most, strict=True)) and max(most) < 10.6 / 4
+    return (f"at most x{max(most):.1f} over its start: clusters alone", [line]) if carries else None
 
 
 def l2s_12() -> Bound:
@@ -54,13 +57,11 @@ def sharp_1() -> Bound:
 
 def sharp_2() -> Bound:
     """Kept embeddings spare their share of the products' time, which is what the loops that step 4 spares leave."""
-    steps = sharp()["steps"]
+    steps = (line := sharp())["steps"]
     first, second, loops, fourth = (1 / steps[f"SHARP-{n} int16"]["ratio"] for n in (1, 2, 3, 4))
     most = first / (first - EMBEDDED * (first - (loops - fourth)))
     carries = first / second <= most < 1.25
-    return (
-        (f"at most x{most:.2f}: {EMBEDDED:.0%} of the products, which are not all of the time", []) if carries else None
-    )
+    return (f"at most x{most:.2f}: {EMBEDDED:.0%} of the products", [line]) if carries else None
 
 
 def stream_3() -> Bound:

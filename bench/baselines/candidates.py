@@ -1,7 +1,7 @@
 """The common base of the baselines: some words are chosen for a hidden vector, and these get their exact logits.
 
-Everything is NumPy in float32, one row at a time, and machine code where the paper that compares them has C++ (L2S
-section 4.1), so that times differ by method and not by craft.
+Everything is NumPy in float32, one row at a time, as in the paper that compares them (L2S section 4.1). What it has in
+C++ is machine code where NumPy would be far slower.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ def curve(layer: Layer, clusters: int, budgets: Sequence[int], rounds: int = ROU
     places, words = K * np.arange(clusters + 1, dtype=np.int32), np.tile(np.sort(layer.fit.top[0]), clusters)
     few = Screen(start.weight, start.bias, places, words)
     contenders += [Contender(ALONE, {}, ScreenNumpyLayer.build(layer.weight, layer.bias, screen=few))]
+    contenders += [Contender(f"{ALONE}, {NATIVE}", {}, ScreenLayer.build(layer.weight, layer.bias, few, int8=False))]
     for budget in budgets:
         for fitted in (start, cluster(layer, "l2s", clusters, budget, near=False)):
             contenders += _contenders(layer, fitted, budget)
