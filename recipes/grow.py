@@ -2,11 +2,10 @@
 
     python recipes/grow.py models/en-pt pairs.tsv runs/grown --hidden-dim 384
 
-After Net2Net (Chen et al. 2016). Old dimensions keep their weights; nothing reads the new ones yet. Positions keep
-their periods as nearly as the new sinusoids have them. A new decoder layer follows each old one and adds little.
+After Net2Net (Chen et al. 2016). Old dimensions keep their weights, and no old layer reads the new ones yet. Positions
+keep their periods as nearly as the new sinusoids have them. A new decoder layer follows each old one and adds little.
 Norms, which count the new dimensions, are fitted one after the other to give what the old ones gave on some of the
-pairs (tab-separated). For post-norm models with tied embeddings and as many heads on both
-sides.
+pairs (tab-separated). For models of the shape of recipes/en-pt-tiny.toml.
 """
 
 from __future__ import annotations
@@ -33,6 +32,11 @@ LINES = 20_000
 SMALL = 0.3  # of their usual size: the rows of new dimensions
 LITTLE = 0.1  # likewise: what a new layer adds
 FRESH = 0.5  # a norm's weight of a new dimension
+SHAPE = {
+    "norm": "post", "norm_kind": "layer", "positions": "sinusoidal-t2t", "scaled_embedding": True, "experts": 0,
+    "shared_embedding": True, "tied_output": True, "encoder_final_norm": False, "decoder_final_norm": False,
+    "head_dim": 0, "gated_ffn": False,
+}  # fmt: skip
 VOCABULARIES = ("source.spm", "target.spm")
 Places = NDArray[np.intp]
 
@@ -138,8 +142,14 @@ def main() -> None:
     flags.add_argument("--hidden-dim", type=int, required=True)
     given = flags.parse_args()
     parts, config = Translator(given.model).loaded, read_config(given.model)
-    if not isinstance(config, TransformerConfig):
-        raise SystemExit(f"{given.model} is no transformer")
+    if not isinstance(config, TransformerConfig) or any(
+        getattr(config, name) != value for name, value in SHAPE.items()
+    ):
+        raise SystemExit(f"{given.model} is no transformer with {SHAPE}")
+    if given.hidden_dim <= config.hidden_dim or given.hidden_dim % config.encoder_heads:
+        raise SystemExit(
+            f"--hidden-dim is {given.hidden_dim}; it must be above {config.hidden_dim}, a multiple of the heads"
+        )
     wide = dataclasses.replace(config, hidden_dim=given.hidden_dim, decoder_layers=2 * config.decoder_layers)
     torch.manual_seed(1)
     tensors = {name: torch.tensor(value) for name, value in read_tensors(given.model, config).items()}
@@ -151,7 +161,8 @@ def main() -> None:
         for source, target in islice(column_pairs(given.pairs, 0, 1), LINES)
         if len(target.split()) == WORDS
     ]
-    pairs = pairs[:PAIRS]
+    if not (pairs := pairs[:PAIRS]):
+        raise SystemExit(f"no target of {WORDS} words in the first {LINES:,} lines of {given.pairs}")
     source, target = (nn.utils.rnn.pad_sequence([torch.tensor(p[i]) for p in pairs], True) for i in (0, 1))
     lengths = torch.tensor([len(pair[0]) for pair in pairs])
     mask = torch.arange(source.shape[1])[None] < lengths[:, None]

@@ -105,7 +105,7 @@ class Translator(TextDecoder[Translation]):
 
     def _contract(self, how: DecodeOptions, terms: Glossary | None, spelling: Spelling, pattern: Pattern) -> Contract:
         tags, search = self.loaded.language_tags, how.search
-        languages = tags.told(how.languages, self.loaded.folder)
+        languages = tags.told(how.languages, self.loaded.folder.absolute().parts)
         return Contract(
             languages.source,
             languages.target,

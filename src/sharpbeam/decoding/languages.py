@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.models.registry import Config
@@ -81,10 +80,11 @@ class LanguageTags:
             return Direction(Languages(source, target), self.begin, (*self.end, *tag), prefix)
         return Direction(Languages(source, target), (*self.begin, *tag), self.end, prefix)
 
-    def told(self, options: LanguageOptions, folder: Path) -> Languages:
-        """The languages of texts: those asked for, else the model's, else those in its folder's name, as de-en/best."""
-        name = (folder.parent if folder.name == "best" else folder).name  # hyphened: "data" is not Danish and Tamil
-        source, target = (direction_in(name) if "-" in name and not self.tokens else []) or (self.source, self.target)
+    def told(self, options: LanguageOptions, path: tuple[str, ...]) -> Languages:
+        """The languages of texts: those asked for; of a single direction those in the folder's name, as de-en, too."""
+        name = [part for part in path if part != "best"][-1]  # in a training; "data" is not Danish and Tamil
+        named = direction_in(name) or direction_in("-".join(name.split("-")[:2])) if "-" in name else []
+        source, target = (not self.tokens and named) or (self.source, self.target)
         return Languages(options.source_language or source, options.target_language or target)
 
     def among(self, options: LanguageOptions, directions: Collection[str]) -> bool:

@@ -55,7 +55,7 @@ def translate_text(
     chosen = (options or translator.defaults).changed(**keywords)
     if how.guards:
         chosen = chosen.changed(return_scores=True)  # they look at them
-    told = loaded.language_tags.told(replace(chosen.languages, **languages), loaded.folder)
+    told = loaded.language_tags.told(replace(chosen.languages, **languages), loaded.folder.absolute().parts)
     if (terms := Glossary.of(glossary)) is not None:
         check_options(chosen)
     more: Any = {"spelling": Spelling(lambda: loaded.source), "again": not chosen.search.sampling}

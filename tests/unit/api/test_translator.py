@@ -381,10 +381,10 @@ def test_lines_have_the_rules_of_the_language_that_the_folder_names(tmp_path: Pa
     text = "Wir treffen uns am 12. Juni. Das Konzert ist am 5. Mai."
     whole = [text[:28], text[29:]]
     folder = Path(__file__).parents[3] / "models/de-en"
-    (tmp_path / "de-en").mkdir()
-    for name in ("model", "de-en/best"):
+    (tmp_path / "de-en-small").mkdir()
+    for name in ("model", "de-en-small/best"):
         (tmp_path / name).symlink_to(folder)
-    named, unnamed, trained = map(Translator, (folder, tmp_path / "model", tmp_path / "de-en/best"))
+    named, unnamed, trained = map(Translator, (folder, tmp_path / "model", tmp_path / "de-en-small/best"))
     expected = " ".join(answer.text for answer in named.translate(whole, raw=True))
     assert named.translate([text])[0].text == trained.translate([text])[0].text == expected
     assert unnamed.translate([text])[0].text != expected
