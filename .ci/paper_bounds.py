@@ -7,29 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_row import MISSES, Row, Verdict, fastest, last
-from paper_rows import SMALL, merging, news, screens, sharp
+from paper_row import MISSES, Row, Verdict, last
+from paper_rows import SMALL, merging, news, sharp
 from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
 CAPACITY = 100  # expansions of a step of the parsers (STREAM, section 4)
 EMBEDDED = 0.24  # of the multiply-adds of S1: encoder 320 x 1,536 of 2.06 million, decoder 320 x 2,240 of 2.97 million
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
-
-
-def l2s_2() -> Bound:
-    """Learning makes sets smaller, and a screen with K tokens in each takes the time of its clusters."""
-    line = next(line for line in screens() if line["options"]["clusters"] == 100)
-    most, gain = [], []
-    for where in ("", ", native"):
-        alone = next(p for p in line["points"] if p["method"] == f"clusters alone{where}")
-        own, start = (fastest(line["points"], f"{name}{where}", 0.998, 0.99) for name in ("l2s", "spherical"))
-        if own is None or start is None:
-            return None
-        most.append(start["us"] / alone["us"])
-        gain.append(start["us"] / own["us"])
-    carries = all(have <= bound for have, bound in zip(gain, most, strict=True)) and max(most) < 10.6 / 4
-    return (f"at most x{max(most):.1f} over its start: clusters alone", [line]) if carries else None
 
 
 def l2s_12() -> Bound:
@@ -101,7 +86,6 @@ def _saved() -> tuple[Line, float]:
 
 
 BOUNDS: dict[str, Callable[[], Bound]] = {
-    "L2S-2": l2s_2,
     "L2S-12": l2s_12,
     "CUBE-3": cube_3,
     "SHARP-1": sharp_1,
