@@ -32,14 +32,19 @@ def screens() -> list[Line]:
     return newest("published_screens", ("clusters",), model=SMALL, budgets=[100, 200, 300, 400])
 
 
+def hundred() -> Line:
+    """Of the published screens that with the paper's number of clusters."""
+    return next(line for line in screens() if line["options"]["clusters"] == 100)
+
+
 def published(method: str, speed: float, one: float, five: float) -> Callable[[], Reading]:
     """A method of L2S's own against the paper's speed at the paper's precision: our layer in float32, and in NumPy."""
 
     def read() -> Reading:
-        used = screens()
-        points = [native(line, f"{method}, native") for line in used]
-        figure, holds, _ = best([p for line in points for p in line], f"{method}, native", speed, one, five, used)
-        numpy, reached, _ = best([p for x in used for p in x["points"]], method, speed, one, five, used)
+        line = hundred()
+        own = native(line, f"{method}, native")
+        figure, holds, used = best(own, f"{method}, native", speed, one, five, [line])
+        numpy, reached, _ = best(line["points"], method, speed, one, five, used)
         return f"C++ {figure}; NumPy {numpy}", holds or reached, used
 
     return read
@@ -55,15 +60,14 @@ def _l2s_2() -> Reading:
     used = screens()
     points = [p for x in used for p in x["points"] if p["method"] == "l2s" and p["dial"]["budget"] == BUDGET]
     each = ", ".join(f"{p['p_at_5']:.4f} ({p['dial']['clusters']})" for p in points)
-    hundred = next(x for x in used if x["options"]["clusters"] == 100)["points"]
-    own, start = (fastest(hundred, name, 0.998, 0.99) for name in ("l2s", "spherical"))
+    own, start = (fastest(hundred()["points"], name, 0.998, 0.99) for name in ("l2s", "spherical"))
     faster = own is not None and (start is None or own["ratio"] > 1.1 * start["ratio"])
     gain = "" if own is None or start is None else f"; x{own['ratio']:.1f} against x{start['ratio']:.1f}"
     return f"P@5 {each}{gain}", faster and all(p["p_at_5"] >= 0.99 for p in points), used
 
 
 def _l2s_3() -> Reading:
-    line = next(line for line in screens() if line["options"]["clusters"] == 100)
+    line = hundred()
     points = sorted((p for p in line["points"] if p["method"] == "l2s"), key=lambda p: int(p["dial"]["budget"]))
     rising = [p["p_at_5"] for p in points] == sorted(p["p_at_5"] for p in points)
     figure = "; ".join(f"{p['dial']['budget']}: {pair(p)}" for p in points)
