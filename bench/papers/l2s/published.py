@@ -1,6 +1,6 @@
 """The published layer of L2S: learned clusters and sets, probability 0 outside of a set, no fallback (Tables 2, 4, 5).
 
-For each number of clusters r the sets are learned to three budgets, from the spherical k-means of the same r, and next
+For each number of clusters r the sets are learned to each budget, from the spherical k-means of the same r, and next
 to each stands that start with sets of the same budget. Precision is on held-out vectors. Time is like for like, one row
 at a time: a screen in NumPy next to the full softmax in NumPy, as in the paper, and the native layer (`screen-alone`)
 in float32 next to the native exact one; "clusters alone" has K words in a set, which is what no learning can go below.
