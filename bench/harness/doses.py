@@ -31,7 +31,7 @@ BEAM = 5
 TEST = "ntrex-en-pt"
 COUNTING = (*COLLECTING, "bench/harness/doses.py")
 
-Text = Annotated[str, typer.Option(help="source text, a sentence a line: measure sets of --doses vectors, of beam 5")]
+Text = Annotated[str, typer.Option(help="source text, a sentence a line: measure sets of --vectors vectors, of beam 5")]
 Amounts = Annotated[list[int], typer.Option(help="vectors that the sets are made of; may be repeated")]
 TestPairs = Annotated[str, typer.Option(help=f"with --text: one of {', '.join(SETS)}")]
 
