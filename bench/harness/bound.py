@@ -1,8 +1,11 @@
-"""The least that the matmuls of a transformer can take on this machine, so that a missed target has a bound.
+"""The least that a transformer can take on this machine, so that a missed target has a bound.
 
-It counts the multiply-adds of the encoder for each token of the sources, of the decoder for each row of each step, as
-the search took them, and of an output layer that scans all tokens, in int8 at the peak of one thread: that of a loop
-whose operands stay in the first cache. "free" leaves the output layer out: no way to choose tokens is faster.
+Multiply-adds of the encoder for each token of the sources, of the decoder and an output layer for each row of each
+step, as the search took them, in int8 at the peak of one thread: that of a loop whose operands stay in the first
+cache. A step takes no less than its weights need to be read once, a byte for each multiply-add of a row, at the
+bandwidth that this processor has for so many of them (`harness.machine`). Three output layers are counted: none, for no
+way to choose tokens is faster; a scan of all tokens; and a preview, which looks up each code of each token, four
+look-ups in the time of a multiply-add of float32: no processor that we know has more.
 """
 
 from __future__ import annotations
@@ -12,19 +15,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
+from bench.harness.machine import bandwidth, ceilings
 from sharpbeam import Translator
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.report.profile import profile
 from sharpbeam.storage.model_folder import read_config
 
+LOOK_UPS = 4
+
 
 def multiply_adds(config: TransformerConfig) -> dict[str, int]:
     """Of the encoder's and the decoder's part for a token of the source, and of the decoder and a scan for a row."""
-    width, keys = (
-        config.hidden_dim,
-        config.encoder_heads * (config.head_dim or config.hidden_dim // config.encoder_heads),
-    )
-    up = 3 if config.gated_ffn else 2
+    keys = config.encoder_heads * (config.head_dim or config.hidden_dim // config.encoder_heads)
+    width, up = config.hidden_dim, 3 if config.gated_ffn else 2
     attention = 4 * width * keys
     recurrent = 2 * width * width + config.ssru_projection * width * width
     own = recurrent if config.decoder_kind == "ssru" else attention
@@ -37,24 +42,34 @@ def multiply_adds(config: TransformerConfig) -> dict[str, int]:
 
 
 def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] | None:
-    """Least milliseconds a sentence, with a scan and with a free output layer; and the shares of a profile.
+    """Least milliseconds a sentence by output layer, and the shares of a profile.
 
     None for what is no transformer, or has experts.
     """
     os.environ["SHARPBEAM_EXACT"] = "0"  # the defaults are profiled
     loaded = Translator(folder, threads=1).loaded
-    config = read_config(folder)
+    config, ceiling = read_config(folder), ceilings(1)
     if not isinstance(config, TransformerConfig) or config.experts:
         return None
     report = profile(str(folder), texts, **options)
+    peaks, each = report.peaks, multiply_adds(config)
     tokens = sum(len(loaded.source.encode(text)) + config.source_eos for text in texts)
-    each = multiply_adds(config)
-    rate = 1e6 * report.peaks["int8"] * len(texts)  # multiply-adds in a millisecond, for all sentences
-    free = (tokens * (each["encoder"] + each["source"]) + report.rows * each["decoder"]) / rate
-    return {
-        "free_ms": round(free, 3),
-        "scan_ms": round(free + report.rows * each["scan"] / rate, 3),
-        "int8_gmac_s": round(report.peaks["int8"], 1),
+
+    def least_ms(arithmetic: float, read: int) -> float:
+        """Of a sentence whose rows take `arithmetic` more multiply-adds each, and whose steps read so much more."""
+        rows = report.rows * (each["decoder"] + arithmetic) / peaks["int8"]
+        size = each["decoder"] + read
+        reading = report.steps * size / bandwidth(ceiling, size / 2**20) if ceiling else 0.0
+        source = tokens * (each["encoder"] + each["source"]) / peaks["int8"]
+        return round((source + max(rows, reading)) / 1e6 / len(texts), 3)
+
+    figures: dict[str, Any] = {"free_ms": least_ms(0, 0), "scan_ms": least_ms(each["scan"], each["scan"])}
+    if (file := folder / "preview.safetensors").is_file():
+        with safe_open(file, "np") as arrays:
+            codes = config.target_vocab_size * int(arrays.get_slice("lengths").get_shape()[0])
+        figures["preview_ms"] = least_ms(codes / LOOK_UPS * peaks["int8"] / peaks["float32"], codes // 2)
+    return figures | {
+        "int8_gmac_s": round(peaks["int8"], 1),
         "steps": round(report.steps / len(texts), 2),
         "rows": round(report.rows / len(texts), 2),
         "layer": report.output_layer,
