@@ -1,11 +1,9 @@
 """The least that a transformer can take on this machine, so that a missed target has a bound.
 
 Multiply-adds of the encoder for each token of the sources, of the decoder and an output layer for each row of each
-step, as the search took them, in int8 at the peak of one thread: that of a loop whose operands stay in the first
-cache. A step takes no less than its weights need to be read once, a byte for each multiply-add of a row, at the
-bandwidth that this processor has for so many of them (`harness.machine`). Three output layers are counted: none, for no
-way to choose tokens is faster; a scan of all tokens; and a preview, which looks up each code of each token, four
-look-ups in the time of a multiply-add of float32: no processor that we know has more.
+step, as the search took them, in int8 at the peak of one thread; a step reads its weights once, a byte for each
+multiply-add of a row, at the bandwidth for so many (`harness.machine`). Output layers: none, for no way to choose is
+faster; a scan of all tokens; a preview, which looks up each code of each token, four in a multiply-add of float32.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from safetensors import safe_open
 from bench.harness.machine import bandwidth, ceilings
 from sharpbeam import Translator
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.report.profile import profile
+from sharpbeam.report.profile import matmul_peaks, profile
 from sharpbeam.storage.model_folder import read_config
 
 LOOK_UPS = 4
@@ -41,11 +39,14 @@ def multiply_adds(config: TransformerConfig) -> dict[str, int]:
     }
 
 
-def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] | None:
-    """Least milliseconds a sentence by output layer, and the shares of a profile.
+def preview_us(codes: int, rows: int) -> float:
+    """Least microseconds of a step of `rows` rows that looks up `codes` codes of 4 bits, those of all tokens."""
+    ceiling, arithmetic = ceilings(1), rows * codes / LOOK_UPS / matmul_peaks()["float32"]
+    return max(arithmetic, codes / 2 / bandwidth(ceiling, codes / 2**21) if ceiling else 0.0) / 1e3
 
-    None for what is no transformer, or has experts.
-    """
+
+def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] | None:
+    """Least milliseconds a sentence by output layer, and a profile's shares; None for experts, and no transformers."""
     os.environ["SHARPBEAM_EXACT"] = "0"  # the defaults are profiled
     loaded = Translator(folder, threads=1).loaded
     config, ceiling = read_config(folder), ceilings(1)
@@ -56,7 +57,7 @@ def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] 
     tokens = sum(len(loaded.source.encode(text)) + config.source_eos for text in texts)
 
     def least_ms(arithmetic: float, read: int) -> float:
-        """Of a sentence whose rows take `arithmetic` more multiply-adds each, and whose steps read so much more."""
+        """Of a sentence whose rows take so many more multiply-adds, and whose steps read so many more bytes."""
         rows = report.rows * (each["decoder"] + arithmetic) / peaks["int8"]
         size = each["decoder"] + read
         reading = report.steps * size / bandwidth(ceiling, size / 2**20) if ceiling else 0.0

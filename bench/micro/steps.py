@@ -16,9 +16,10 @@ import typer
 
 from bench.flags import Rounds
 from bench.harness import record
+from bench.harness.bound import preview_us
 from sharpbeam.decoding.loading import load_model
 from sharpbeam.fit.collect import collect_rows
-from sharpbeam.fit.preview import step_gain
+from sharpbeam.fit.preview import step_times
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.output_layers.preview import PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
@@ -39,12 +40,14 @@ def main(
     scan = ScanLayer.build(*loaded.model.output())
     preview = cast("PreviewLayer", loaded.layer_named("preview"))
     scanned, lines = replace(loaded, exact=scan), [line.split("\t")[0] for line in read_lines(Path(text))]
-    direction = loaded.direction(loaded.options.languages)
-    times = {}
+    direction, fitted = loaded.direction(loaded.options.languages), loaded.artifacts.read("preview")
+    times, codes = {}, len(fitted.scale) * len(fitted.lengths)
     for rows, (width, requests) in STEPS.items():
         hidden = collect_rows(scanned, lines, VECTORS, width, 1, direction)[1]["hidden"]
-        gains = [step_gain(preview, scan, hidden, width, requests, width > 1, 0.0) for _ in range(rounds)]
+        each = [step_times(preview, scan, hidden, width, requests, width > 1) for _ in range(rounds)]
+        gains, us = [scanned / own for scanned, own in each], median(scanned for scanned, _ in each) / 1e3
         times[str(rows)] = {"median": median(gains), "least": min(gains), "most": max(gains)}
+        times[str(rows)] |= {"scan_us": us, "bound_us": preview_us(codes, rows)}
     facts = {"vocab": preview.vocab_size, "times_as_fast": times}
     line = record.write("steps", facts, threads=1, options={"model": name, "vectors": VECTORS, "rounds": rounds})
     print(json.dumps(line))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from statistics import geometric_mean, mean, median
+from statistics import fmean, geometric_mean, median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -301,8 +301,11 @@ def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, be
     sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, samples[:1]) for _ in range(5))
 
     def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
-        gains = ([step_gain(layer, scan, rows, width, n, normalize, extra) for n in REQUESTS] for _ in range(TIMES))
-        return median(map(geometric_mean, gains))
+        def once(requests: int) -> float:  # a search asks for closer sums too, `extra` nanoseconds a row
+            scanned, previewed = step_times(layer, scan, rows, width, requests, normalize)
+            return scanned / max(1.0, previewed + extra * width * requests)
+
+        return median(geometric_mean(map(once, REQUESTS)) for _ in range(TIMES))
 
     greedy, scores = gain(samples, 1, normalize=False), gain(samples, 1)
     return {"greedy": greedy, "scores": scores, "beam": gain(np.asarray(beams, np.float32), 5, extra=sums)}
@@ -314,22 +317,19 @@ def _nanoseconds(call: Callable[..., object], *arguments: object) -> int:
     return time.thread_time_ns() - began
 
 
-def step_gain(
-    layer: PreviewLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, normalize: bool, extra: float
-) -> float:
-    """Times that `layer` is faster than `scan` for a step of `requests` beams of `width` rows of `samples` [N, D].
+def step_times(
+    layer: PreviewLayer, scan: ScanLayer, samples: Floats, width: int, requests: int, normalize: bool
+) -> tuple[float, float]:
+    """Nanoseconds that `scan` and `layer` take for a step of `requests` beams of `width` rows of `samples` [N, D].
 
-    Means of interleaved calls: a few rows take most of the time. Without `normalize` both find tokens only. `extra`
-    nanoseconds a row are added to the time of `layer`, for the closer sums that a search asks for.
+    Means of interleaved calls: a few rows take most of the time. Without `normalize` both find tokens only.
     """
-    rows = width * requests
+    rows, k = width * requests, min(1 if width == 1 else 2 * width, layer.vocab_size)
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
-    k = min(1 if width == 1 else 2 * width, layer.vocab_size)
     spent = list[tuple[int, int]]()
     for step in range(TIMED):
         at = (step * rows) % max(1, len(samples) - rows)
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
         of_scan = _nanoseconds(scan.native.topk_details, hidden, k, normalize)
         spent.append((of_scan, _nanoseconds(layer.native.topk_details, hidden, k, normalize, request, score, width)))
-    scanned, previewed = (mean(times) for times in zip(*spent, strict=True))
-    return float(scanned / max(1.0, previewed + extra * rows))
+    return fmean(one for one, _ in spent), fmean(one for _, one in spent)
