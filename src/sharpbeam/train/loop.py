@@ -116,8 +116,8 @@ class Trainer:
         self.model = self.task.module().to(self.device)
         if start is not None:
             load_start(start, self.task.config, self.model, self.options.start_matching)
-            if self.options.self_normalization:
-                center_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
+        if self.options.self_normalization:
+            center_log_z(self.task, self.model, next(iter(self.task.epoch(0, 0))))
         self.average = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         self.optimizers = make_optimizers(self.model, self.options)
         self.progress = Progress()
@@ -327,8 +327,8 @@ def load_start(start: Path, config: Config, model: nn.Module, matching: bool = F
 def center_log_z(task: TrainingTask, model: Any, batch: Any) -> None:
     """Shift the output bias so that log Z is about 0 on `batch`.
 
-    A model trained without self-normalization has a log Z far from 0 that differs little from row to row. No answer
-    depends on it, but alpha (log Z)^2 would first tear the model apart to get rid of it.
+    A new model, and one trained without self-normalization, has a log Z far from 0 that differs little from row to row.
+    No answer depends on it, but alpha (log Z)^2 would first tear the model apart to get rid of it (Devlin et al. 2014).
     """
 
     def spread() -> float:
