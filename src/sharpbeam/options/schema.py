@@ -192,12 +192,11 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
     elif dataclasses.is_dataclass(hint) and not isinstance(value, hint):  # type: ignore[arg-type]
         require(isinstance(value, Mapping), name, value, "a table")
         value = build(hint, value, name)  # type: ignore[arg-type]
-    elif hint is float and type(value) is int and abs(value) < 2**1023:  # beyond, it is no float
-        value = float(value)
     elif hint is not Any and not dataclasses.is_dataclass(hint):
         number = getattr(value, "item", None)  # of a NumPy scalar
         value = number() if callable(number) and not getattr(value, "shape", ()) else value
-        value = float(value) if hint is float and type(value) is int else value
+        whole = hint is float and type(value) is int and abs(value) < 2**1023  # beyond, it is no float
+        value = float(value) if whole else value
         require(type(value) is hint, name, value, _KINDS.get(hint, f"of type {hint.__name__}"))
     return value
 

@@ -54,6 +54,12 @@ def test_a_wrong_value_is_named_with_what_is_allowed(values: dict[str, Any], mes
     assert str(caught.value) == message
 
 
+def test_a_whole_number_beyond_all_floats_is_no_number() -> None:
+    for value in (10**400, -(2**1023), 2**2000):
+        with pytest.raises(OptionError, match=r"toy.share is -?[0-9.]{100,}; it must be a number"):
+            Toy(needed=1, share=value)
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
