@@ -38,7 +38,7 @@ class Run final : public LayerRun {
   std::unordered_map<int32_t, size_t> scope_;  // of each request in flight
   std::vector<size_t> of_row_;                 // [R]
   std::vector<int32_t> places_, request_, token_, asked_;
-  Buffer hidden_, floor_, log_prob_;
+  Buffer hidden_, log_prob_;
 };
 
 size_t Run::scope_of(int32_t request) const {
@@ -68,14 +68,12 @@ void Run::leave(const int32_t* request, int64_t count) {
 
 LayerRows Run::gather(const LayerRows& rows, const int32_t* places, int64_t count) {
   float* hidden = reserved(hidden_, rows.rows * dim());
-  float* floor = rows.floor == nullptr ? nullptr : reserved(floor_, rows.rows);
   int32_t* request = reserved(request_, rows.rows);
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(rows.hidden + places[i] * dim(), dim(), hidden + i * dim());
     request[i] = rows.request[places[i]];
-    if (floor != nullptr) floor[i] = rows.floor[places[i]];
   }
-  return {hidden, count, request, floor};
+  return {hidden, count, request};
 }
 
 template <typename Answer>

@@ -64,9 +64,4 @@ void ExactLayer::score(const LayerRows& rows, const int32_t* token, bool normali
   });
 }
 
-void ExactLayer::totals(const float* hidden, int64_t rows, float* total) const {
-  for_each_row(hidden, rows,
-               [&](int64_t row, const float* logits) { total[row] = table_->log_sum_exp(logits, vocab()); });
-}
-
 }  // namespace sharpbeam

@@ -22,8 +22,6 @@ class ExactLayer final : public NormalizingLayer {
 
   void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token) const override;
   void score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const override;
-  // The normalizers [rows], the log-sum-exp of all logits, of hidden vectors [rows, dim].
-  void totals(const float* hidden, int64_t rows, float* total) const;
 
  private:
   const Float32Matrix& matrix() const;

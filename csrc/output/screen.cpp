@@ -24,7 +24,7 @@ struct Scratch {
   std::vector<Ranked> ranked;
   // The rows that fall back, and what the other layer answers.
   std::vector<int32_t> uncertain, token;
-  Buffer hidden, floor, log_prob;
+  Buffer hidden, log_prob;
 };
 
 Scratch& scratch() { return thread_scratch<Scratch>(); }
@@ -173,13 +173,11 @@ int64_t ScreenLayer::for_each_row(const LayerRows& rows, Visit visit) const {
 LayerRows ScreenLayer::gather(const LayerRows& rows, int64_t count) const {
   Scratch& own = scratch();
   float* hidden = reserved(own.hidden, count * dim());
-  float* floor = rows.floor == nullptr ? nullptr : reserved(own.floor, count);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = own.uncertain[static_cast<size_t>(i)];
     std::copy_n(rows.hidden + row * dim(), dim(), hidden + i * dim());
-    if (floor != nullptr) floor[i] = rows.floor[row];
   }
-  return {hidden, count, nullptr, floor};
+  return {hidden, count};
 }
 
 void ScreenLayer::topk(const LayerRows& rows, int64_t k, float* log_prob, int32_t* token) const {

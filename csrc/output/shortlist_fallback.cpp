@@ -67,7 +67,7 @@ void ShortlistFallbackLayer::Run::for_each_row(const LayerRows& rows, Visit visi
     table().top_k(logits, size, 1, &best, &at);
     row[r].outside = test.predict(units + r * test.units(), best, log_mass);
     row[r].total = test.log_total(row[r].outside, log_mass);
-    row[r].floor = rows.floor == nullptr ? kNever : rows.floor[r];
+    row[r].floor = kNever;
     visit(r, set, logits);
   });
   layer_.seen_.fetch_add(rows.rows, std::memory_order_relaxed);

@@ -35,10 +35,6 @@ std::vector<Bind>& layer_bindings() {
   return all;
 }
 
-const float* floors(const std::optional<Floats>& floor, int64_t rows) {
-  return floor ? checked<float>(*floor, "floor", {rows}) : nullptr;
-}
-
 // ---- LayerRun
 
 void admit(LayerRun& self, int32_t request, Ids source, std::string_view source_language,
@@ -60,10 +56,8 @@ LayerRows rows_of(const LayerRun& self, const Floats& hidden, const Ids& request
   return {x, rows, checked<int32_t>(request, "request", {rows})};
 }
 
-Tuple<FloatArray, IdArray> run_topk(LayerRun& self, Floats hidden, int64_t k, Ids request,
-                                    std::optional<Floats> floor) {
-  LayerRows rows = rows_of(self, hidden, request);
-  rows.floor = floors(floor, rows.rows);
+Tuple<FloatArray, IdArray> run_topk(LayerRun& self, Floats hidden, int64_t k, Ids request) {
+  const LayerRows rows = rows_of(self, hidden, request);
   const size_t width = static_cast<size_t>(std::clamp<int64_t>(k, 0, self.vocab()));
   auto log_prob = new_array<float>({hidden.shape(0), width});
   auto token = new_array<int32_t>({hidden.shape(0), width});
@@ -108,15 +102,13 @@ void topk_plain(const RowLayer& self, nb::handle hidden, nb::handle log_prob, nb
   run(self, rows, [&] { self.topk({x.data(), rows}, k, to.data(), tokens.data()); });
 }
 
-void topk(const RowLayer& self, Floats hidden, WritableFloats log_prob, WritableIds token,
-          std::optional<Floats> floor) {
+void topk(const RowLayer& self, Floats hidden, WritableFloats log_prob, WritableIds token) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const int64_t rows = static_cast<int64_t>(hidden.shape(0));
   const int64_t k = log_prob.ndim() == 2 ? static_cast<int64_t>(log_prob.shape(1)) : 0;
   float* to = writable(log_prob, "log_prob", {rows, k});
   int32_t* tokens = writable(token, "token", {rows, k});
-  const LayerRows asked{x, rows, nullptr, floors(floor, rows)};
-  run(self, rows, [&] { self.topk(asked, k, to, tokens); });
+  run(self, rows, [&] { self.topk({x, rows}, k, to, tokens); });
 }
 
 FloatArray log_prob(const RowLayer& self, Floats hidden, Ids token) {
@@ -191,18 +183,15 @@ void bind_interface(nb::module_& module) {
       .def("admit", &admit, "request"_a, "source"_a, "source_language"_a = "", "target_language"_a = "",
            "Prepare for rows of a request: its index and the ids of its source [S].")
       .def("evict", &evict, "request"_a, "Forget the requests named by index [n].")
-      .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a, "floor"_a = nb::none(),
+      .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a,
            "log_prob and token [R, k] of the k best tokens of each row; see output_layers.interface.OutputLayerRun.")
-      .def("log_prob", &run_log_prob, "hidden"_a, "token"_a, "request"_a, "Log probability [R] of a token of each row.")
-      .def_prop_ro("vocab_size", &LayerRun::vocab)
-      .def_prop_ro("dim", &LayerRun::dim);
+      .def("log_prob", &run_log_prob, "hidden"_a, "token"_a, "request"_a, "Log probability [R] of a token of each row.");
   nb::class_<OutputLayer>(module, "OutputLayer", "An output layer of the core: weights that decoding runs share.")
       .def("open", &OutputLayer::open, nb::keep_alive<0, 1>(), "The layer in a new decoding run.")
-      .def_prop_ro("vocab_size", &OutputLayer::vocab)
-      .def_prop_ro("dim", &OutputLayer::dim);
+      .def_prop_ro("vocab_size", &OutputLayer::vocab);
   nb::class_<RowLayer, OutputLayer>(module, "RowLayer", "An output layer that looks at hidden vectors alone.")
       .def("topk", &topk_plain, "hidden"_a, "log_prob"_a, "token"_a)
-      .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a, "floor"_a = nb::none(),
+      .def("topk", &topk, "hidden"_a, "log_prob"_a, "token"_a,
            "Write the k best tokens of each row of hidden [R, D] into log_prob and token [R, k].")
       .def("log_prob", &log_prob, "hidden"_a, "token"_a, "Log probability [R] of a token of each row.")
       .def("closer_normalizers", &closer_normalizers, "hidden"_a,

@@ -35,14 +35,14 @@ void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Flo
   new (self) PreviewLayer(arrays.weight, arrays.b, arrays.vocab, arrays.dim, view, {depth, near, far, spread}, table);
 }
 
-// (log_prob, token, normalizer, counts); with request, score, width and eos as a beam search asks.
+// (log_prob, token, normalizer, counts); with request, score and width as a beam search asks.
 Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> topk_details(
     const PreviewLayer& self, Floats hidden, int64_t k, bool normalize, std::optional<Ids> request,
-    std::optional<Scores> score, int64_t width, int32_t eos, std::optional<Floats> floor) {
+    std::optional<Scores> score, int64_t width) {
   const float* x = checked<float>(hidden, "hidden", {kAnySize, self.dim()});
   const auto count = static_cast<int64_t>(hidden.shape(0));
   check_k(k, self.vocab());
-  BeamView beam{nullptr, width, self.vocab(), eos, {}};
+  BeamView beam{nullptr, width, self.vocab(), -1, {}};
   LayerRows rows{x, count};
   if (request && score) {
     if (width < 1) throw std::invalid_argument("width is " + std::to_string(width) + "; it must be 1 or more");
@@ -50,7 +50,6 @@ Tuple<FloatArray, IdArray, FloatArray, nb::typed<nb::dict, nb::str, int64_t>> to
     beam.score = checked<double>(*score, "score", {count});
     rows.beam = &beam;
   }
-  if (floor) rows.floor = checked<float>(*floor, "floor", {count});
   auto log_prob = new_array<float>({hidden.shape(0), static_cast<size_t>(k)});
   auto token = new_array<int32_t>({hidden.shape(0), static_cast<size_t>(k)});
   auto total = new_array<float>({hidden.shape(0)});
@@ -84,7 +83,7 @@ void bind(nb::module_& module) {
            "codes"_a, "scale"_a, "offset"_a, "deviation"_a, "deviations"_a, "depth"_a, "near"_a, "far"_a, "spread"_a,
            "isa"_a = "auto")
       .def("topk_details", &topk_details, "hidden"_a, "k"_a, "normalize"_a = true, "request"_a = nb::none(),
-           "score"_a = nb::none(), "width"_a = 1, "eos"_a = -1, "floor"_a = nb::none(),
+           "score"_a = nb::none(), "width"_a = 1,
            "log_prob, token, normalizer, and counts: rows, tokens with exact logits, rows skipped or taken whole.")
       .def("normalizers", &normalizers, "hidden"_a, "depth"_a, "near"_a, "far"_a,
            "The normalizer [R] of each row by another choice, and the share [R] of it that is not exact.");

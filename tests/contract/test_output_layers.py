@@ -55,7 +55,6 @@ def every_log_prob(run: OutputLayerRun, hidden: Floats, request: Ids) -> Floats:
 def test_whole_steps_can_run_in_the_core(name):
     run = made(name).open()
     assert run.native is not None and run.reason == ""
-    assert (run.native.vocab_size, run.native.dim) == (VOCAB, WIDTH)
 
 
 @every_layer
@@ -131,20 +130,6 @@ def test_probabilities_never_sum_to_more_than_one(name, fallback):
     forced = np.exp(every_log_prob(run, hidden, request).astype(np.float64)).sum(axis=1)
     assert candidates.max() <= most and forced.max() <= most
     assert (candidates <= forced * (1 + 1e-5)).all()
-
-
-@every_layer
-def test_candidates_above_the_floor_are_those_without_it(name):
-    run, (hidden, request) = opened(made(name), REQUESTS), rows_of(30)
-    expected = run.topk(hidden, 10, request)
-    for place in (0, 4, 9):
-        floor = np.ascontiguousarray(expected.log_prob[:, place])
-        got = run.topk(hidden, 10, request, floor)
-        above = expected.log_prob >= floor[:, None]
-        assert got.log_prob[above].tobytes() == expected.log_prob[above].tobytes()
-        assert got.token[above].tolist() == expected.token[above].tolist()
-    with pytest.raises(ValueError, match=r"floor has the shape \[2\]; it must be \[30\]"):
-        run.topk(hidden, 10, request, np.zeros(2, np.float32))
 
 
 @every_layer
@@ -334,11 +319,11 @@ def test_layers_by_language_answer_their_own_rows(name):
     run, hidden = opened(ByLanguage("direction", layers), requests), normal(3, 50, WIDTH)
     assert run.native is not None
     request = np.random.default_rng(4).choice([r.index for r in requests], 50).astype(np.int32)
-    token, floor = np.arange(50, dtype=np.int32), np.full(50, -9, np.float32)
-    top, forced = run.topk(hidden, 7, request, floor), run.log_prob(hidden, token, request)
+    token = np.arange(50, dtype=np.int32)
+    top, forced = run.topk(hidden, 7, request), run.log_prob(hidden, token, request)
     for one in requests:
         mine = request == one.index
         alone = opened(layers[one.languages.scope("direction")], [one])
-        expected = alone.topk(hidden[mine], 7, request[mine], floor[mine])
+        expected = alone.topk(hidden[mine], 7, request[mine])
         assert bits(TopK(top.log_prob[mine], top.token[mine])) == bits(expected)
         assert forced[mine].tobytes() == alone.log_prob(hidden[mine], token[mine], request[mine]).tobytes()

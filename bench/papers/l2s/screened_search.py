@@ -143,7 +143,7 @@ class TimedLayer(OutputLayerRun, OutputLayer):
     def evict(self, request: Ids) -> None:
         self._run.evict(request)
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         return self._topk(hidden, k, request)
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:

@@ -104,7 +104,7 @@ class HiddenRecorder(OutputLayer):
         """The recorder, which is of one run."""
         return self
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """As the output layer's, and kept."""
         top = self._layer.topk(hidden, max(k, self._top_k), request)
         records = np.empty(len(hidden), record_type(hidden.shape[1], self._top_k))

@@ -28,12 +28,10 @@ class OutputLayerRun(Protocol):
         """Prepare for rows of `requests`; by default nothing is kept of them."""
         return None
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best tokens of each row with their log probabilities; 1 <= k <= V, ties by lower id.
 
-        `floor` [R] float32 is a lower bound on the log probability that can still change the search. A layer may leave
-        out candidates below it; all others are returned, with the bits that they have without a floor. A row with
-        fewer than k candidates is filled up with token 0 at -inf. A layer that gains nothing may ignore the floor.
+        A row with fewer than k candidates is filled up with token 0 at -inf.
         """
 
     def log_prob(self, hidden: Floats, token: Ids, request: Ids) -> Floats:
@@ -75,10 +73,7 @@ class RowLayer(OutputLayer, Protocol):
     """An output layer that looks at hidden vectors alone, so that a run has nothing to keep: to be inherited from."""
 
     def topk(self, hidden: Floats, k: int) -> TopK:
-        """The k best tokens of each row of `hidden` [R, D] with their log probabilities; 1 <= k <= V, ties by lower id.
-
-        A layer that gains by a floor (`OutputLayerRun.topk`) overrides `open`.
-        """
+        """The k best tokens of each row of `hidden` [R, D], with log probabilities; 1 <= k <= V, ties by lower id."""
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:
         """Log probability of the given token of each row, [R] float32."""
@@ -95,8 +90,8 @@ class _RowRun(OutputLayerRun):
         self._layer = layer
         self.reason = f"{type(layer).__name__} is computed in Python"
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
-        """The output layer's, whatever the floor."""
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
+        """The output layer's."""
         top = self._layer.topk(hidden, k)
         for name, dtype in (("log_prob", np.float32), ("token", np.int32)):
             self._check(f"topk().{name}", getattr(top, name, None), (len(hidden), k), dtype)

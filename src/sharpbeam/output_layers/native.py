@@ -37,9 +37,9 @@ class NativeRun:
             languages = request.languages
             self._run.admit(request.index, request.source, languages.source, languages.target)
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best tokens of each row; ValueError unless 1 <= k <= V, and for a request that is not in flight."""
-        return TopK(*self._run.topk(hidden, k, request, floor))
+        return TopK(*self._run.topk(hidden, k, request))
 
 
 class NativeLayer(OutputLayer, Generic[LayerT_co]):
@@ -69,16 +69,13 @@ class NativeLayer(OutputLayer, Generic[LayerT_co]):
 class NativeRowLayer(NativeLayer[RowLayerT_co], RowLayer, Generic[RowLayerT_co]):
     """`RowLayer` on the core."""
 
-    def topk(self, hidden: Floats, k: int, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int) -> TopK:
         """The k best tokens of each row of `hidden` [R, D], ties by lower id; ValueError unless 1 <= k <= V."""
         if not 1 <= k <= self.vocab_size:
             raise OptionError(f"k is {k}; it must be from 1 to the vocabulary size, {self.vocab_size}")
         shape = (len(hidden), k)
         log_prob, token = np.empty(shape, _FLOAT), np.empty(shape, _ID)
-        if floor is None:
-            self.native.topk(hidden, log_prob, token)
-        else:
-            self.native.topk(hidden, log_prob, token, floor)
+        self.native.topk(hidden, log_prob, token)
         return TopK(log_prob, token)
 
     def log_prob(self, hidden: Floats, token: Ids) -> Floats:

@@ -47,9 +47,9 @@ class _Run:
         self.reason = run.reason
         self.admit, self.log_prob, self.evict = run.admit, run.log_prob, run.evict  # a suppressed token can be scored
 
-    def topk(self, hidden: Floats, k: int, request: Ids, floor: Floats | None = None) -> TopK:
+    def topk(self, hidden: Floats, k: int, request: Ids) -> TopK:
         """The k best of the tokens that are allowed, then, where there are not so many, the others."""
-        top = self._run.topk(hidden, min(k + self._most, self._vocab_size), request, floor)
+        top = self._run.topk(hidden, min(k + self._most, self._vocab_size), request)
         banned = self._banned[top.token]
         if banned.any():
             order = banned.argsort(axis=1, kind="stable")

@@ -105,17 +105,6 @@ def test_rows_fall_back_as_the_fit_says(net, isa):
     assert missed[~near].tolist() == (rows.miss & ~expected)[~near].tolist()
 
 
-def test_a_floor_saves_rows_from_falling_back(net):
-    hidden, request = rows_of(200)
-    net = replace(net, most_share=1.0)
-    shares = []
-    for floor in (None, np.full(200, -1.0, np.float32), np.full(200, 1.0, np.float32)):
-        run = opened(layer := layer_of(net), REQUESTS)
-        run.topk(hidden, 10, request, floor)
-        shares.append(layer.fallback_share)
-    assert shares[0] > shares[1] > shares[2]
-
-
 def test_the_fidelity_holds_on_fresh_rows(net):
     fresh = looked_at(4000, 5)
     result = measure_test(net, fresh)
