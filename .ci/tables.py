@@ -16,6 +16,7 @@ from collections.abc import Callable
 from paper_bounds import judged
 from paper_rows import ROWS
 from result_lines import RESULTS, ROOT, Line, commits, select, sound
+from targets import table as aims
 
 PAGES = ("README.md", "docs/benchmarks.md", "docs/papers.md")
 BLOCK = re.compile(r"(<!-- table: (\S+) (\S+) -->\n).*?(<!-- end of table -->)", re.S)
@@ -41,10 +42,6 @@ PEERS = {
     "ours scan": "**Sharpbeam**, `scan`",
     "ours shortlist": "**Sharpbeam**, `shortlist`",
     "ours screen": "**Sharpbeam**, `screen`",
-}
-BOUNDS = {  # of bench/harness/bound.py
-    "scan_ms": "bound, with a scan",
-    "free_ms": "bound, no output layer",
 }
 SERVED = {
     "sharpbeam, 64": "64 clients",
@@ -84,14 +81,6 @@ def engines(used: list[Line], names: dict[str, str], keys: tuple[str, str]) -> l
             bleu = sorted({f"{one['bleu']:.1f}" for one in own if "bleu" in one})
             quality = bleu[0] if len(bleu) == 1 else f"{bleu[0]} to {bleu[-1]}" if bleu else ""
             rows.append([label, *times, f"{max(peaks):.0f}" if peaks else "", quality])
-    for key, label in BOUNDS.items():
-        bounds = [{"ms_per_sentence": (line.get("bound") or {}).get(key)} for line in used]
-        if any(bound["ms_per_sentence"] for bound in bounds):
-            speeds = [
-                _speed(bound, line) if bound["ms_per_sentence"] else ""
-                for bound, line in zip(bounds, used, strict=True)
-            ]
-            rows.append([label, *speeds, "", ""])
     kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
     return [[row[i] for i in kept] for row in rows]
 
@@ -158,12 +147,19 @@ def papers(paper: str) -> str:
     return markdown(rows)
 
 
+def targets(_: str) -> str:
+    """What was aimed at over other engines."""
+    rows, used = aims()
+    return markdown(rows) + f"\nCommit {commits(used)}; {used[-1]['cpu']}, one thread.\n" if used else f"{AGAIN}\n"
+
+
 KINDS: dict[str, Callable[[str], str]] = {
     "real": real,
     "peers": peers,
     "served": served,
     "methods": methods,
     "papers": papers,
+    "targets": targets,
 }
 
 
