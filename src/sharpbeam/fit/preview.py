@@ -77,9 +77,10 @@ class PreviewFit:
         gains = ", ".join(f"{name} {times:.1f}" for name, times in self.gains.items())
         share = (4 * self.preview.codes.shape[1] + 8) / (self.preview.words.shape[1] + 8)  # with two numbers each
         few = "" if self.vectors >= FEWEST else f" Of under {FEWEST:,} vectors: auto takes scan. Give more text."
+        size = sum(file.stat().st_size for file in self.folder.glob("preview.*"))
         return (
-            f"{self.folder}: preview fitted to {self.vectors} hidden vectors of {text}.\nIt reads {share:.1%} of the "
-            f"bytes of an int8 scan. Times as fast as one here: {gains}.{few}"
+            f"{self.folder}: preview fitted to {self.vectors} hidden vectors of {text}; {size:,} bytes.\nIt reads "
+            f"{share:.1%} of the bytes of an int8 scan. Times as fast as one here: {gains}.{few}"
         )
 
 
