@@ -11,6 +11,7 @@ How the others are set is said in engines.py; CTranslate2's vocabulary map and M
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,9 +88,9 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
         contenders[f"ours {layers[-1]}, variable widths"] = Ours(job, layers[-1], **VARIABLE)
     if "hugging-face" in others:
         contenders["Hugging Face"] = hugging_face(job)
-    if kind := best_marian(job) if recurrent or "marian" in others else "":
-        contenders["Marian"] = marian(job, kind)
-        contenders["Marian with shortlist"] = marian(job, kind, shortlist=True)
+    both = {"Marian": False, "Marian with shortlist": True} if recurrent or "marian" in others else {}
+    kinds = {who: best_marian(job, shortlist) for who, shortlist in both.items()}
+    contenders |= {who: marian(job, kind, both[who]) for who, kind in kinds.items()}
     if "onnx-runtime" in others:
         rounded = best_onnx_runtime(job)
         contenders["ONNX Runtime"] = onnx_runtime(job, rounded)
@@ -107,13 +108,13 @@ def measure(job: Task, name: str, layers: Sequence[str], rounds: int, others: Se
             if job.beam > 1 and scores[who] < scores[baseline] - BLEU_DISTANCE:
                 raise DisagreementError(f"{who}: BLEU {scores[who]:.2f}, {baseline} {scores[baseline]:.2f}.")
 
-    timings = interleave(contenders, baseline, rounds, check)
-    first = ours[f"ours {layers[0]}"]
+    timings = interleave(contenders, baseline, rounds, check, time.process_time)
+    own = ours[f"ours {layers[0]}"].options | ({"batch_tokens": 1} if job.batch == 1 else {})
     per_sentence = {who: timing.median_s / len(job.texts) for who, timing in timings.items()}
     figures = {
         "ctranslate2": chosen,
-        "bound": bound(job.folder, job.texts, output_layer=layers[0], **first.options),
-        **({"marian": kind} if kind else {}),
+        "bounds": {layer: bound(job.folder, job.texts, output_layer=layer, **own) for layer in layers},
+        **({"marian": kinds} if kinds else {}),
         **({"onnx-runtime": rounded} if "onnx-runtime" in others else {}),
         "contenders": {
             who: {

@@ -27,9 +27,8 @@ from sharpbeam.types import Ids
 CAPPED = os.environ.get("SHARPBEAM_ISA") == "avx2"
 os.environ |= AVX2 if CAPPED else {}  # the engines read it when they are imported
 LENGTH = 32  # tokens of a source and of an answer, eos counted
-MARIAN_TYPES = {
-    one: (f"packed8{one}", f"intgemm8{one}", "packed16", f"intgemm16{one}", "float32") for one in ("avx2", "avx512")
-}
+MARIAN_TYPES: tuple[str, ...] = ("packed8avx2", "intgemm8avx2", "packed16", "intgemm16avx2", "float32")
+MARIAN_WIDE = ("packed8avx512", "intgemm8avx512", "intgemm16avx512")
 TYPES = ("int8", "int8_bfloat16", "bfloat16", "int16", "float32")
 Run = Callable[[], list[list[str]]]
 T = TypeVar("T")
@@ -203,6 +202,7 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
         "maxi-batch": 100,
         "maxi-batch-sort": "src",
         "max-length-factor": 1,  # as many words as the source has with eos: LENGTH
+        **({"skip-cost": "true"} if job.beam == 1 else {}),
     }
     if shortlist:
         lex = model.parent / "lex.txt"
@@ -215,12 +215,12 @@ def marian(job: Task, kind: str, shortlist: bool = False) -> Run:
     return _handed_over(job, job.texts, answers)
 
 
-def best_marian(job: Task) -> str:
+def best_marian(job: Task, shortlist: bool) -> str:
     """The type of products with which Marian is fastest here, of those that do not end the process, in two runs."""
     wide = "avx512" in table_names()
-    kinds: Sequence[str] = MARIAN_TYPES["avx512" if wide and not CAPPED else "avx2"]
-    kinds = kinds[1:] if wide and CAPPED else kinds  # FBGEMM does not pack for AVX2 on a processor with AVX-512
-    return min(kinds, key=lambda kind: _least(marian(job, kind)))
+    kinds = MARIAN_TYPES[wide:]  # FBGEMM packs for the widest registers only
+    kinds += MARIAN_WIDE if wide and not CAPPED else ()
+    return min(kinds, key=lambda kind: _least(marian(job, kind, shortlist)))
 
 
 def best_ctranslate2(job: Task) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""The least that a transformer can take on this machine, so that a missed target has a bound.
+"""The least time of a transformer's work on this machine, so that a missed target has a bound.
 
-Multiply-adds of the encoder for each token of the sources, of the decoder and an output layer for each row of each
-step, as the search took them, in int8 at the peak of one thread; a step reads its weights once, a byte for each
-multiply-add of a row, at the bandwidth for so many (`harness.machine`). Output layers: none, for no way to choose is
-faster; a scan of all tokens; a preview, which looks up each code of each token, four in a multiply-add of float32.
+It is a bound of the method: of the rows and steps that the search took. Multiply-adds of the encoder for each token of
+the sources, of the decoder and an output layer for each row, in int8 at the peak of one thread's plain loop; a step
+reads its weights once, a byte for each multiply-add of a row, at the bandwidth for so many (`harness.machine`). A scan
+multiplies with all tokens; a preview looks up each code of each token, four in a multiply-add of float32; other layers
+count as free.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
 from bench.harness.machine import bandwidth, ceilings
 from sharpbeam import Translator
+from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.report.profile import matmul_peaks, profile
 from sharpbeam.storage.model_folder import read_config
@@ -39,38 +39,36 @@ def multiply_adds(config: TransformerConfig) -> dict[str, int]:
     }
 
 
-def preview_us(codes: int, rows: int) -> float:
-    """Least microseconds of a step of `rows` rows that looks up `codes` codes of 4 bits, those of all tokens."""
-    ceiling, arithmetic = ceilings(1), rows * codes / LOOK_UPS / matmul_peaks()["float32"]
-    return max(arithmetic, codes / 2 / bandwidth(ceiling, codes / 2**21) if ceiling else 0.0) / 1e3
+def preview_work(loaded: LoadedModel, peaks: dict[str, float]) -> tuple[float, int]:
+    """Of a row of a model's preview: int8 multiply-adds that take as long as its look-ups, and bytes of its codes."""
+    preview = loaded.artifacts.read("preview")
+    codes = len(preview.scale) * len(preview.lengths)
+    return codes / LOOK_UPS * peaks["int8"] / peaks["float32"], codes // 2
+
+
+def preview_us(loaded: LoadedModel, rows: int) -> float:
+    """Least microseconds of a step of `rows` rows of a model's preview."""
+    arithmetic, read = preview_work(loaded, peaks := matmul_peaks())
+    return max(rows * arithmetic / peaks["int8"], read / bandwidth(ceilings(1), read / 2**20)) / 1e3
 
 
 def bound(folder: Path, texts: Sequence[str], **options: Any) -> dict[str, Any] | None:
-    """Least milliseconds a sentence by output layer, and a profile's shares; None for experts, and no transformers."""
+    """Least milliseconds a sentence with a layer, and a profile's shares; None for experts, and no transformers."""
     os.environ["SHARPBEAM_EXACT"] = "0"  # the defaults are profiled
     loaded = Translator(folder, threads=1).loaded
-    config, ceiling = read_config(folder), ceilings(1)
-    if not isinstance(config, TransformerConfig) or config.experts:
+    if not isinstance(config := read_config(folder), TransformerConfig) or config.experts:
         return None
     report = profile(str(folder), texts, **options)
-    peaks, each = report.peaks, multiply_adds(config)
+    each, rate = multiply_adds(config), report.peaks["int8"]
     tokens = sum(len(loaded.source.encode(text)) + config.source_eos for text in texts)
-
-    def least_ms(arithmetic: float, read: int) -> float:
-        """Of a sentence whose rows take so many more multiply-adds, and whose steps read so many more bytes."""
-        rows = report.rows * (each["decoder"] + arithmetic) / peaks["int8"]
-        size = each["decoder"] + read
-        reading = report.steps * size / bandwidth(ceiling, size / 2**20) if ceiling else 0.0
-        source = tokens * (each["encoder"] + each["source"]) / peaks["int8"]
-        return round((source + max(rows, reading)) / 1e6 / len(texts), 3)
-
-    figures: dict[str, Any] = {"free_ms": least_ms(0, 0), "scan_ms": least_ms(each["scan"], each["scan"])}
-    if (file := folder / "preview.safetensors").is_file():
-        with safe_open(file, "np") as arrays:
-            codes = config.target_vocab_size * int(arrays.get_slice("lengths").get_shape()[0])
-        figures["preview_ms"] = least_ms(codes / LOOK_UPS * peaks["int8"] / peaks["float32"], codes // 2)
-    return figures | {
-        "int8_gmac_s": round(peaks["int8"], 1),
+    scan = (each["scan"], each["scan"]) if report.output_layer == "scan" else (0, 0)
+    arithmetic, read = preview_work(loaded, report.peaks) if report.output_layer == "preview" else scan
+    size = each["decoder"] + read
+    reading = report.steps * size / bandwidth(ceilings(1), size / 2**20)
+    rows = report.rows * (each["decoder"] + arithmetic) / rate
+    source = tokens * (each["encoder"] + each["source"]) / rate
+    return {
+        "least_ms": round((source + max(rows, reading)) / 1e6 / len(texts), 3),
         "steps": round(report.steps / len(texts), 2),
         "rows": round(report.rows / len(texts), 2),
         "layer": report.output_layer,

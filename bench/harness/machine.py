@@ -12,7 +12,7 @@ import typer
 from bench.harness import record
 
 PROGRAM = record.ROOT / "build" / "bench" / "machine"
-SETS_MB = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SETS_MB = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512)
 
 
 def measure(threads: int, seconds: float, sets: tuple[int, ...] = SETS_MB) -> dict[str, Any]:
@@ -22,16 +22,16 @@ def measure(threads: int, seconds: float, sets: tuple[int, ...] = SETS_MB) -> di
     return result
 
 
-def ceilings(threads: int) -> dict[str, Any] | None:
-    """The latest measurement on a machine with this processor, or None."""
+def ceilings(threads: int) -> dict[str, Any]:
+    """The latest measurement on a machine with this processor; IndexError without one."""
     lines = [r for r in record.read("machine") if r["cpu"] == record.cpu() and r["threads"] == threads]
-    return lines[-1] if lines else None
+    return lines[-1]
 
 
 def bandwidth(ceiling: dict[str, Any], megabytes: float) -> float:
-    """GB/s for a set of `megabytes`: that of the smallest measured set which is no smaller, else of the largest."""
+    """The most GB/s for a set of `megabytes`: of the largest measured set that is no larger, else of the smallest."""
     rates = {int(size): rate for size, rate in ceiling["read_gb_s"].items()}
-    return float(rates[min((size for size in rates if size >= megabytes), default=max(rates))])
+    return float(rates[max((size for size in rates if size <= megabytes), default=min(rates))])
 
 
 def main(

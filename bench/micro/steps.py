@@ -40,14 +40,13 @@ def main(
     scan = ScanLayer.build(*loaded.model.output())
     preview = cast("PreviewLayer", loaded.layer_named("preview"))
     scanned, lines = replace(loaded, exact=scan), [line.split("\t")[0] for line in read_lines(Path(text))]
-    direction, fitted = loaded.direction(loaded.options.languages), loaded.artifacts.read("preview")
-    times, codes = {}, len(fitted.scale) * len(fitted.lengths)
+    times, direction = {}, loaded.direction(loaded.options.languages)
     for rows, (width, requests) in STEPS.items():
         hidden = collect_rows(scanned, lines, VECTORS, width, 1, direction)[1]["hidden"]
         each = [step_times(preview, scan, hidden, width, requests, width > 1) for _ in range(rounds)]
         gains, us = [scanned / own for scanned, own in each], median(scanned for scanned, _ in each) / 1e3
         times[str(rows)] = {"median": median(gains), "least": min(gains), "most": max(gains)}
-        times[str(rows)] |= {"scan_us": us, "bound_us": preview_us(codes, rows)}
+        times[str(rows)] |= {"scan_us": us, "bound_us": preview_us(loaded, rows)}
     facts = {"vocab": preview.vocab_size, "times_as_fast": times}
-    line = record.write("steps", facts, threads=1, options={"model": name, "vectors": VECTORS, "rounds": rounds})
-    print(json.dumps(line))
+    options = {"model": name, "text": Path(text).name, "vectors": VECTORS, "rounds": rounds}
+    print(json.dumps(record.write("steps", facts, threads=1, options=options)))
