@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shutil
@@ -17,6 +18,7 @@ from sharpbeam.decoding.forced import force_all
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.errors import ModelError
 from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 
 
@@ -44,6 +46,43 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
     assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
 
 
+def guarded(translator: Translator, outside: float) -> Translator:
+    """With a fallback test that takes e^outside of the mass in a row's set for the likeliest token outside."""
+    width = translator.loaded.model.output()[0].shape[1]
+    direct = np.array([[0, 1, outside], [0, 0, 0]], np.float32)
+    zeros = (np.zeros(shape, np.float32) for shape in ((4, width), 4, (2, 4)))
+    translator.loaded.artifacts.save("shortlist_test", ShortlistTest(*zeros, direct, 0.0, 1.0, 0.5), {})
+    return Translator(translator.loaded.folder, max_length=12, output_layer="shortlist", batch_tokens=1000)
+
+
+class RowsAlone(OutputLayer):
+    """A layer that is not told what a beam can use."""
+
+    def __init__(self, layer: OutputLayer) -> None:
+        self.layer, self.vocab_size = layer, layer.vocab_size
+
+    def open(self) -> OutputLayerRun:
+        """The layer's run, which the core does not know."""
+        run = self.layer.open()
+
+        class Run(OutputLayerRun):
+            admit, topk, log_prob, evict = run.admit, run.topk, run.log_prob, run.evict
+
+        return Run()
+
+
+def test_what_a_beam_can_use_saves_rows_from_falling_back(translator: Translator, sentences: list[str]) -> None:
+    """Not the k-th best of a row counts then, but what is among the best of its request."""
+    shares = []
+    for wrap in (RowsAlone, lambda layer: layer):
+        user = guarded(translator, -5)
+        layer = user.loaded.layer_named("shortlist")
+        user.loaded = dataclasses.replace(user.loaded, exact=wrap(layer))
+        user.translate(sentences[:40], beam_size=4, output_layer="exact")
+        shares.append(layer.fallback_share)
+    assert 0.05 < shares[1] < 0.9 * shares[0]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -57,11 +96,7 @@ def test_whether_a_row_falls_back_does_not_depend_on_neighbors(
     translator: Translator, sentences: list[str], options: dict[str, Any]
 ) -> None:
     """A row falls back where its least candidate is unlikely; neighbors with a prefix or repeats ask for more."""
-    width = translator.loaded.model.output()[0].shape[1]
-    direct = np.array([[0, 1, -7], [0, 0, 0]], np.float32)  # of logits beyond e^-7 of the mass in the set
-    zeros = (np.zeros(shape, np.float32) for shape in ((4, width), 4, (2, 4)))
-    translator.loaded.artifacts.save("shortlist_test", ShortlistTest(*zeros, direct, 0.0, 1.0, 0.5), {})
-    translator = Translator(translator.loaded.folder, max_length=12, output_layer="shortlist", batch_tokens=1000)
+    translator = guarded(translator, -7)
     texts = sentences[:40]
     prefixes = [None if number % 5 else "ba" for number in range(40)]
     together = translator.translate(texts, target_prefix=prefixes, **options)
