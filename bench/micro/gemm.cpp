@@ -6,6 +6,8 @@
 // after the other, so that they come from where a model's do. All contenders together are larger than the last cache,
 // so each runs until its weights have settled there, as those of the ceilings have. Inputs are rounded in the time
 // taken.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "linear/blas.h"
 #include "linear/linear.h"
 
 namespace {
@@ -24,7 +25,9 @@ namespace {
 using sharpbeam::ComputeType;
 using sharpbeam::Kernels;
 using sharpbeam::Linear;
-using sharpbeam::Sgemm;
+
+// cblas_sgemm: order, whether a and b are transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc.
+using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 constexpr int64_t kFloatBytes = 16 << 20;  // of all copies
@@ -37,6 +40,15 @@ double now() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Sgemm load_sgemm(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  for (const char* symbol : {"cblas_sgemm", "scipy_cblas_sgemm"}) {
+    if (void* found = handle != nullptr ? dlsym(handle, symbol) : nullptr) return reinterpret_cast<Sgemm>(found);
+  }
+  std::fprintf(stderr, "%s is no library with cblas_sgemm\n", library);
+  std::exit(2);
 }
 
 std::vector<float> numbers(int64_t count, uint64_t seed) {
@@ -134,7 +146,7 @@ void measure(Sgemm sgemm, const Kernels& table, int rounds, int64_t out, int64_t
 
 int main(int count, char** arguments) {
   if (count < 5) return std::fprintf(stderr, "usage: %s BLAS ISA ROUNDS OUTxIN ...\n", arguments[0]), 2;
-  const Sgemm sgemm = sharpbeam::load_sgemm("BLAS", arguments[1]);
+  const Sgemm sgemm = load_sgemm(arguments[1]);
   const std::string isa = arguments[2];
   const Kernels& table = isa == "auto" ? sharpbeam::kernels() : sharpbeam::kernels(isa.c_str());
   for (int i = 4; i < count; ++i) {

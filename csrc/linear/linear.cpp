@@ -8,9 +8,7 @@
 namespace sharpbeam {
 namespace {
 
-constexpr const char* kTypeNames[] = {"float32", "int16", "int8", "blas"};
-
-bool reads_floats(ComputeType type) { return type == ComputeType::float32 || type == ComputeType::blas; }
+constexpr const char* kTypeNames[] = {"float32", "int16", "int8"};
 
 }  // namespace
 
@@ -26,7 +24,7 @@ ComputeType compute_type_named(const std::string& name) {
 void LinearInput::set(const Kernels& table, ComputeType type, const float* x, int64_t stride, int64_t rows,
                       int64_t in) {
   rows_ = rows;
-  if (reads_floats(type)) {
+  if (type == ComputeType::float32) {
     floats_ = x;
     stride_ = stride;
     return;
@@ -58,7 +56,6 @@ Linear::Linear(ComputeType type, const float* weight, int64_t out, int64_t in, i
     return;
   }
   SequentialRead read(weight);
-  if (type == ComputeType::blas) blas_ = BlasMatrix(weight, out, in, stride);
   if (type == ComputeType::int16) int16_ = Int16Matrix(out, in);
   if (type == ComputeType::int8) int8_ = Int8Matrix(out, in);
   for (int64_t n = 0; n < out; ++n) {
@@ -91,8 +88,6 @@ void Linear::apply(const Kernels& table, const LinearInput& input, float* y, int
     case ComputeType::int8:
       return int8_.matmul(table, bias_.get(), reinterpret_cast<const int8_t*>(quantized), input.stride_,
                           input.scale_.get(), y, y_stride, input.rows_);
-    case ComputeType::blas:
-      return blas_.matmul(bias_.get(), input.floats_, input.stride_, y, y_stride, input.rows_);
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include "core/buffer.h"
 #include "kernels/table.h"
-#include "linear/blas.h"
 #include "linear/float32_matrix.h"
 #include "linear/int16_matrix.h"
 #include "linear/int8_matrix.h"
@@ -14,9 +13,8 @@
 namespace sharpbeam {
 
 // The number type of a matmul. int8 and int16 quantize each row of weights when it is packed and each row of inputs
-// when it is used, with one scale for each row: int8 with max |x| / 127, int16 as Int16Matrix says. blas is float32 by
-// a library that is loaded at run time (BlasMatrix), for comparisons.
-enum class ComputeType { float32, int16, int8, blas };
+// when it is used, with one scale for each row: int8 with max |x| / 127, int16 as Int16Matrix says.
+enum class ComputeType { float32, int16, int8 };
 
 // The type `name`; throws std::invalid_argument with the allowed names.
 ComputeType compute_type_named(const std::string& name);
@@ -43,7 +41,7 @@ class LinearInput {
 };
 
 // The weights are packed once and immutable, so any number of threads can share a layer. A row of y depends on that row
-// of x alone, with the same bits on every table, except for blas, whose order of sums may depend on the number of rows.
+// of x alone, with the same bits on every table.
 class Linear {
  public:
   Linear() = default;
@@ -68,7 +66,6 @@ class Linear {
   Float32Matrix float32_;  // the one of `type` is filled
   Int16Matrix int16_;
   Int8Matrix int8_;
-  BlasMatrix blas_;
   Buffer bias_;  // unless the matrix holds it itself
 };
 

@@ -243,10 +243,8 @@ int64_t run_peak(const char* compute_type, int64_t steps, const char* isa) {
       return table.peak_int16(steps);
     case ComputeType::int8:
       return table.peak_int8(steps);
-    case ComputeType::blas:
-      break;
   }
-  throw std::invalid_argument("compute_type is \"blas\"; its peak is not known, it must be one of our own");
+  return 0;
 }
 
 void bind_cells_and_attention(nb::module_& module) {

@@ -60,7 +60,7 @@ void release(Floats array) {
 }  // namespace
 
 void bind_linear(nb::module_& module) {
-  nb::class_<Linear>(module, "Linear", "y = x W^T + b in float32, int16, int8 or by a BLAS (csrc/linear/linear.h).")
+  nb::class_<Linear>(module, "Linear", "y = x W^T + b in float32, int16 or int8 (csrc/linear/linear.h).")
       .def("__init__", &construct, "weight"_a, "bias"_a = nb::none(), "compute_type"_a = "float32")
       .def("apply", &apply, "x"_a, "isa"_a = "auto", "y [R, out] of x [R, in].");
   module.def("file_pages", &file_pages, "array"_a, "file"_a,

@@ -2,7 +2,7 @@
 
 One thread, one sentence at a time, beam 6, a lexical shortlist, stopping at a margin of 3.0. SHARP-0 multiplies by the
 fastest float32 matmul of one to six rows that can be had here, which is our own (`papers.sharp.blas`), and computes in
-float loops as the compiler builds them what is no matmul; next to it stands the same by OpenBLAS. The output layer of
+float loops as the compiler builds them what is no matmul. The output layer of
 each row is our own float32 matmul over the shortlist.
 
 As in the paper every row is judged against SHARP-0, quantization included: 99.9% of the outputs the same, and BLEU
@@ -14,7 +14,6 @@ shortlist: every token of the vocabulary, by `scan`, and a screen.
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
@@ -28,7 +27,6 @@ from bench.harness.interleave import interleave
 from bench.harness.parts import with_parts
 from bench.harness.testset import DATA, test_pairs
 from bench.harness.with_shortlist import listed
-from bench.micro.gemm import blas
 from bench.papers.l2s.screened_search import screened
 from bench.papers.l2s.subjects import MODELS
 from bench.papers.sharp import table2
@@ -43,7 +41,7 @@ WORDS = 8000  # k of SHARP-2
 PAPER = {"SHARP-0": 1.0, "SHARP-1": 2.59, "SHARP-2": 3.25, "SHARP-3": 3.57, "SHARP-4": 4.06, "SHARP-5": 4.37}
 SAYS = ("float32, plain loops", "matmuls in", "+ words kept", "+ sources kept", "+ vectors", "+ merged states")
 BEYOND = {"scan": "+ all words", "screen": "+ a k-means screen"}  # output layers in the place of the shortlist
-BASELINE, BLAS = "SHARP-0", "SHARP-0 OpenBLAS"
+BASELINE = "SHARP-0"
 SAME, BLEU_WITHIN = 0.999, 0.02  # what the paper says of every row against SHARP-0
 ROUNDED = ("int16", "int8")
 SETS = "tatoeba", "newstest2013"
@@ -75,7 +73,6 @@ def steps(beyond: Collection[str] = tuple(BEYOND)) -> dict[str, Step]:
         {"merge_states": True},
     )
     rows = {BASELINE: Step(SAYS[0], MachineOptions(**options))}
-    rows[BLAS] = Step("the same by OpenBLAS", MachineOptions(**options | {"compute_type": "blas"}))
     for kind in ("float32", *ROUNDED):
         now, before = options | {"compute_type": kind}, BASELINE if kind == "float32" else f"SHARP-1 {kind}"
         if kind in ROUNDED:
@@ -106,7 +103,6 @@ def ablation(
     """
     folders = {"shortlist": listed(model, data)}
     folders |= {"screen": screened(model, data, quick)} if "screen" in beyond else {}
-    os.environ |= {"SHARPBEAM_BLAS": str(blas()), "OPENBLAS_NUM_THREADS": "1"}
     rows = steps(beyond)
     translators = {
         step: Translator(folders.get(row.output_layer, folders["shortlist"]), machine=row.machine)

@@ -61,8 +61,8 @@ def job_identity(loaded: LoadedModel, options: DecodeOptions, **others: Any) -> 
     """The identity of a job with a model or an ensemble; `others` are what else decides its result.
 
     Output layer and compute type are those that "auto" means now: `sharpbeam tune` may change it later. Threads,
-    schedules and kernel tables other than plain do not decide it. On a GPU, with a BLAS, or
-    with the union of sets, the schedule does.
+    schedules and kernel tables other than plain do not decide it. On a GPU, or with the union of sets, the schedule
+    does.
     """
     decoding, machine = options.by_name() | {"output_layer": loaded.layer_name(options)}, loaded.machine
     if machine.batch_invariant and options.batch_invariant:

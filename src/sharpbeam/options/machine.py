@@ -14,7 +14,7 @@ Isa = Literal[
     "auto", "scalar", "avx2", "avx512", "avxvnni", "avx512vnni", "avx512vbmi", "neon", "neondot", "neoni8mm",
     "profiled", "plain",
 ]  # fmt: skip
-ComputeType = Literal["auto", "float32", "int16", "int8", "blas", "float16", "bfloat16"]
+ComputeType = Literal["auto", "float32", "int16", "int8", "float16", "bfloat16"]
 COMPUTE_TYPES: tuple[ComputeType, ...] = ("float32", "int16", "int8")  # of our own kernels on a CPU
 DEVICE_TYPES = ("auto", "float32", "float16", "bfloat16")  # on a GPU
 
@@ -28,7 +28,7 @@ class MachineOptions(Schema):
     """How the machine is used.
 
     Neither `threads` nor `isa` changes a bit of the answers, except for the table plain. The other options may change
-    them by rounding; with blas so may the number of rows in a step.
+    them by rounding.
     """
 
     device: Device = option(
@@ -51,7 +51,6 @@ class MachineOptions(Schema):
         "auto",
         "weights and matmuls: int8 (default unless `tune` or `convert` measured otherwise), int16, float32; on a "
         "GPU float16, bfloat16",
-        internal=("blas",),
         replaced={"default": "auto", **dict.fromkeys(("int8_float32", "int8_float16", "int8_bfloat16"), "int8")},
     )
     exact: bool = option(
@@ -80,7 +79,7 @@ class MachineOptions(Schema):
         if self.device != "cpu":
             self.require(self.compute_type in DEVICE_TYPES, "compute_type", f"{' or '.join(DEVICE_TYPES)} on a GPU")
             return
-        is_known = self.compute_type in (*COMPUTE_TYPES, "auto", "blas")
+        is_known = self.compute_type in (*COMPUTE_TYPES, "auto")
         self.require(is_known, "compute_type", "auto, float32, int16 or int8; float16 and bfloat16 need device cuda")
 
     @property
@@ -101,11 +100,8 @@ class MachineOptions(Schema):
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a text's answer has the same bits whatever is decoded with it.
-
-        A GPU, and a BLAS that chooses by the number of rows, may change the last ones.
-        """
-        return self.device == "cpu" and self.compute_type != "blas"
+        """Whether a text's answer has the same bits whatever is decoded with it: a GPU may change the last ones."""
+        return self.device == "cpu"
 
     @property
     def workers(self) -> int:

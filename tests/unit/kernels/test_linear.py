@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -122,29 +119,3 @@ def test_rows_and_weights_of_zeros(kind):
 def test_a_type_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match=f'compute_type is "int4"; it must be one of {", ".join(COMPUTE_TYPES)}'):
         _core.Linear(normal(0, 3, 3), None, "int4")
-
-
-def test_a_blas_that_is_given_at_run_time_multiplies(monkeypatch):
-    package = pytest.importorskip("scipy_openblas32", reason="needs the extra `bench`")
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    monkeypatch.setenv("SHARPBEAM_BLAS", str(Path(package.get_lib_dir()) / package.get_library(fullname=True)))
-    x, weight, bias = normal(1, 9, 130), normal(2, 75, 130, scale=0.1), normal(3, 75)
-    y = _core.Linear(weight, bias, "blas").apply(x)
-    assert np.abs(y - reference.gemm(x, weight, bias)).max() <= 2e-6
-    assert np.abs(y - reference.gemm(x * np.float32(1 + 1e-5), weight, bias)).max() > 2e-6
-    y = _core.Linear(weight, None, "blas").apply(x[:1])
-    assert np.abs(y - reference.gemm(x[:1], weight, np.zeros_like(bias))).max() <= 2e-6
-
-
-@pytest.mark.parametrize(
-    ("library", "says"),
-    [
-        ("", "SHARPBEAM_BLAS must name a shared library with cblas_sgemm"),
-        ("/nowhere/libblas.so", 'SHARPBEAM_BLAS is "/nowhere/libblas.so"; it must be a shared library'),
-        (_core.__file__, "it must be a library with cblas_sgemm, which this one lacks"),
-    ],
-)
-def test_a_blas_that_is_not_there_is_refused(monkeypatch, library, says):
-    monkeypatch.setenv("SHARPBEAM_BLAS", library)
-    with pytest.raises(ValueError, match=re.escape(says)):
-        _core.Linear(normal(0, 3, 3), None, "blas")

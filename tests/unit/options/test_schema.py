@@ -128,7 +128,7 @@ def test_every_option_is_explained_in_at_most_twenty_words() -> None:
 @pytest.mark.parametrize(
     ("options_type", "values"),
     [
-        (MachineOptions, {"compute_type": "blas", "isa": "plain"}),
+        (MachineOptions, {"isa": "plain"}),
         (MachineOptions, {"device": "torch-cpu"}),
         (SearchOptions, {"early_stopping": "exhaustive"}),
     ],
