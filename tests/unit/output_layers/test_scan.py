@@ -108,7 +108,7 @@ def test_closer_normalizers_are_nearer_as_they_state(long):
         closer, stated = scan.closer_normalizers(hidden)
         answers.append(closer.tobytes() + stated.tobytes())
         rough = np.abs(scan.topk_details(hidden, 1)[2] - true)
-        assert np.mean(np.abs(closer - true) <= stated + 1e-5) > 0.97
+        assert np.mean(np.abs(closer - true) <= stated / 2 + 1e-5) > 0.99  # three deviations, of which two are few
         assert np.sqrt(np.mean((closer - true) ** 2)) < 0.7 * np.sqrt(np.mean(rough**2))
     assert all(answer == answers[0] for answer in answers)
 
