@@ -47,6 +47,8 @@ class Boundary:
             await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 0
+        if scope["method"] == "HEAD":  # uvicorn leaves the body of its answer out
+            scope = {**scope, "method": "GET"}
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,6 +13,7 @@ from sharpbeam.options.server import ServerOptions
 MOST_HEAD = 64 * 1024  # bytes that may come without an end of a head, or a block of a body
 BLOCK = 256  # bytes of a block; smaller ones take the time of large ones
 MOST_PIPELINED = 256  # requests of a connection that wait for the answer to one before them
+UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 LINGER = 2.0  # seconds that the rest of a body may take whose request was answered before its end
 
 
@@ -30,6 +32,9 @@ class _Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._pending += len(data)
+        if self._in_head and not data.startswith((b"\r", b"\n")):  # else its end may be among the first bytes
+            head, end, rest = data.partition(b"\r\n\r\n")
+            data = UPGRADE.sub(b"\r\nignored:", head) + end + rest
         super().data_received(data)
         if self._pending > MOST_HEAD:
             self.transport.abort()
@@ -39,8 +44,8 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._disarm()
         self._pending, self._in_head = 0, False
-        if len(self.pipeline) >= MOST_PIPELINED:
-            raise ValueError("too many requests at once")  # which the parser answers with status 400
+        if len(self.pipeline) >= MOST_PIPELINED or self.parser.should_upgrade():  # its name was in two parts
+            raise ValueError("too many requests at once, or an upgrade")  # which the parser answers with status 400
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -35,15 +35,15 @@ class Gate:
     async def fields(self, request: Request) -> dict[str, Any]:
         """The fields of the body of a request that may come in; raises Refused."""
         options = self.service.options
-        admitted = self.admit_by_header(request)
+        admitted = self.admit_by_head(request)
         fields = await read_fields(request, options.body_limit, options.body_timeout)
         if not admitted:
             self.admit_by_body(request, fields)
         return fields
 
-    def admit_by_header(self, request: Request) -> bool:
+    def admit_by_head(self, request: Request) -> bool:
         """Admit a request before its body is read; false where only the body can have the key."""
-        if self._digests and not _header_key(request.headers):
+        if self._digests and not _key_before_body(request):
             return False
         self.admit(request)
         return True
@@ -53,11 +53,11 @@ class Gate:
         self.admit(request, fields.get("api_key") or fields.get("auth_key"))  # DeepL's name for it
 
     def admit(self, request: Request, key: object = None) -> None:
-        """Raise Refused unless the client has a key, where one is needed; `key` counts where the headers have none."""
+        """Raise Refused unless the client has a key, where one is needed; `key` counts where the head has none."""
         if not self._digests:
             note(request, key="")
             return
-        key = _header_key(request.headers) or key
+        key = _key_before_body(request) or key
         if not key or not isinstance(key, str):
             raise Refused(403, "Please contact the server operator to get an API key")
         digest = sha256(key.strip().encode(errors="replace")).hexdigest()
@@ -90,10 +90,11 @@ def note(request: Request, **facts: Any) -> None:
     request.scope.setdefault("sharpbeam.log", {}).update(facts)
 
 
-def _header_key(headers: Mapping[str, str]) -> str:
-    """The key in headers: `Authorization: Bearer KEY` or `DeepL-Auth-Key KEY`, or `X-API-Key: KEY`."""
-    kind, _, key = headers.get("authorization", "").partition(" ")
-    return key if kind.lower() in ("bearer", "deepl-auth-key") and key else headers.get("x-api-key", "")
+def _key_before_body(request: Request) -> str:
+    """The key in a head: `Authorization: Bearer KEY` or `DeepL-Auth-Key KEY`, `X-API-Key: KEY`, or in the address."""
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    named = key if kind.lower() in ("bearer", "deepl-auth-key") and key else request.headers.get("x-api-key", "")
+    return named or request.query_params.get("api_key") or request.query_params.get("auth_key", "")
 
 
 def _read_keys(path: Path) -> list[str]:

@@ -24,6 +24,7 @@ from sharpbeam.server.refusals import places
 
 LAST = 1.5  # seconds after the drain in which the process must end
 BACKLOG = 2048
+KEEP = 75  # seconds that a connection may be idle: longer than proxies keep theirs, which would else meet closed ones
 LOGS = {"sharpbeam.server": logging.INFO, "python_multipart": logging.ERROR}  # which warns of bad requests, in text
 LOGS |= dict.fromkeys(("sharpbeam", "uvicorn.error", "asyncio"), logging.WARNING)
 SWITCH = 0.0005  # seconds after which threads hand over the interpreter: a step of decoding takes about as long
@@ -75,7 +76,7 @@ def configuration(app: Any, options: ServerOptions) -> uvicorn.Config:
     return uvicorn.Config(
         app, http=connection_type(options), ws="none", lifespan="on", log_config=None, log_level="error",
         access_log=False, server_header=False, limit_concurrency=options.max_connections + 1, backlog=BACKLOG,
-        timeout_graceful_shutdown=options.drain,
+        timeout_graceful_shutdown=options.drain, timeout_keep_alive=KEEP,
     )  # fmt: skip
 
 

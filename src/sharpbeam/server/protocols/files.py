@@ -49,7 +49,7 @@ async def read_upload(gate: Gate, request: Request, kind: type[Form]) -> tuple[F
     options = gate.service.options
     if not options.file_limit:
         raise Refused(403, "Files translation are disabled on this server.")
-    admitted = gate.admit_by_header(request)
+    admitted = gate.admit_by_head(request)
     form = await read_form(request, options.file_limit + OVERHEAD, options.body_timeout)
     if not admitted:
         gate.admit_by_body(request, form)
