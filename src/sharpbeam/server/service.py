@@ -23,8 +23,8 @@ from sharpbeam.server.workers import Advance, Workers, inline
 from sharpbeam.text.glossary import Glossary
 
 INLINE = 1000  # characters of a text that is read in the event loop, in a quarter of a second at most
-SMALL_WORKERS, LARGE_WORKERS = 4, 2  # of a server, for documents of at most SMALL and for larger ones
-SMALL = 100_000  # characters or bytes of a document
+TEXT_WORKERS, SMALL_WORKERS, LARGE_WORKERS = 4, 2, 2  # for texts, for files of at most SMALL and for larger ones
+SMALL = 100_000  # bytes of a file
 AT_ONCE = 500  # sentences of a document in the decoder, and their answers in memory
 
 
@@ -60,11 +60,12 @@ class Service:
         self.admission = Admission(options.queue_limit)
         self.metrics = ServerMetrics(catalog.entries, pool.engines, self.admission)
         self.documents = DocumentOptions(guards=options.guards, at_once=AT_ONCE)
-        self._small, self._large = Workers(SMALL_WORKERS), Workers(LARGE_WORKERS)
+        # A worker is taken until a document is decoded: files, which have more time, keep none from texts.
+        self._texts, self._small, self._large = map(Workers, (TEXT_WORKERS, SMALL_WORKERS, LARGE_WORKERS))
 
     async def close(self) -> None:
         """End the workers and the models."""
-        for each in (self._small, self._large, self.pool):
+        for each in (self._texts, self._small, self._large, self.pool):
             await each.close()
 
     def check(self, query: Query) -> None:
@@ -85,7 +86,8 @@ class Service:
         self.check(query)
         target = self.catalog.code_of(query.target)
         with Ticket(self.admission, len(query.texts)) as ticket:
-            detected = [detect(text, self.catalog.sources) if query.source == "auto" else None for text in query.texts]
+            known = self.catalog.sources if query.source == "auto" else ()
+            detected = [detect(text, known, target) if known else None for text in query.texts]
             sources = [self.catalog.code_of(each.language if each else query.source) for each in detected]
             routes = [self.catalog.route(source, target) for source in sources]
             self.metrics.characters.inc(sum(map(len, query.texts)))
@@ -127,7 +129,8 @@ class Service:
         target = self.catalog.code_of(target)
         try:
             with Ticket(self.admission, 1) as ticket:
-                source = self.catalog.code_of(await self._language(content, format) if source == "auto" else source)
+                source = await self._found(content, format, target) if source == "auto" else source
+                source = self.catalog.code_of(source)
                 route = self.catalog.route(source, target)
                 if not route:
                     return content
@@ -140,15 +143,15 @@ class Service:
         except SharpbeamError as error:
             raise bad_request(f"Invalid file: {error}") from None
 
-    async def _language(self, content: bytes, format: str) -> str:
+    async def _found(self, content: bytes, format: str, target: str) -> str:
         """The language of a file by its beginning."""
         async with self._steps(Task(content, format, sample=True)) as advance:
             _, begin = await advance(None)
-        return detect(begin.content, self.catalog.sources).language
+        return detect(begin.content, self.catalog.sources, target).language
 
     def _steps(self, task: Task) -> AbstractAsyncContextManager[Advance]:
-        if isinstance(task.content, str) and len(task.content) <= INLINE:
-            return inline(task)
+        if isinstance(task.content, str):
+            return inline(task) if len(task.content) <= INLINE else self._texts.steps(task)
         return (self._small if len(task.content) <= SMALL else self._large).steps(task)
 
     async def alternatives(self, sentence: str, route: tuple[Hop, ...], prefix: str, count: int) -> list[str]:

@@ -73,6 +73,20 @@ def test_equal_sentences_are_decoded_once_and_groups_change_nothing() -> None:
     assert sorted(texts) == ["five six.", "one two.", "three four."]
 
 
+def test_sentences_of_one_line_are_decoded_in_groups_too() -> None:
+    text = " ".join(f"Word{n} and more." for n in range(7))
+    steps, groups = document_steps(read_document(text, "text"), DocumentOptions(at_once=3, guards=False)), list[int]()
+    with pytest.raises(StopIteration) as end:
+        jobs = next(steps)
+        while True:
+            groups.append(len(jobs))
+            jobs = steps.send([reverse(job.text) for job in jobs])
+    assert groups == [3, 3, 1]
+    assert (
+        end.value.value.content == run(document_steps(read_document(text, "text"), DocumentOptions()), reverse).content
+    )
+
+
 def test_a_document_is_what_its_lines_are(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
     translator = Translator(tiny_model)
     (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n", encoding="utf-8")

@@ -14,12 +14,13 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from sharpbeam.server.admission import AGAIN
 from sharpbeam.server.bodies import RequestFields
 from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.protocols.files import UploadFields, download, read_upload
-from sharpbeam.server.refusals import Refused, places
+from sharpbeam.server.refusals import Refused, bad_request, places
 from sharpbeam.server.store import LIFETIME, Store
 
 MOST = 2500  # documents whose state is known
@@ -67,10 +68,15 @@ def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter
         async def work() -> tuple[str, str]:  # never raises: what the task keeps of an error holds the document too
             try:
                 with Deadline(service.options.file_timeout):
-                    translation = await service.translate_file(content, format, source, target, terms)
+                    translation = None
+                    while translation is None:  # it was accepted, so it waits while the server is busy
+                        try:
+                            translation = await service.translate_file(content, format, source, target, terms)
+                        except Refused as error:
+                            if error.status != 429:
+                                return "", str(error)
+                            await asyncio.sleep(AGAIN)
                     return files.put(client, translation, len(translation), suffix), ""
-            except Refused as error:
-                return "", str(error)
             except Exception as error:
                 log.error("%s", json.dumps({"event": "fault", **places(error)}))
                 return "", "internal error"
@@ -98,8 +104,10 @@ def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter
     @routes.post("/document/{id}/result", openapi_extra=KeyFields.description("The translation of a document"))
     async def result(request: Request, id: Id) -> Response:
         work = await work_of(request, id)
-        if not work.done() or not work.result()[0]:
-            raise Refused(503, "Document translation is not done")
+        if not work.done():
+            raise Refused(503, "Document translation is not done", AGAIN)
+        if reason := work.result()[1]:
+            raise bad_request(f"Document translation failed: {reason}")
         return download(files, work.result()[0])
 
     return routes
