@@ -8,7 +8,7 @@ fidelity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -110,10 +110,13 @@ def fit_fallback_test(
     *,
     fidelity: float,
     vectors: int = VECTORS,
+    new: tuple[Shortlist, Mapping[str, object]] | None = None,
     machine: MachineOptions = MachineOptions(),  # noqa: B008 (frozen)
     progress: Listener | None = None,
 ) -> FallbackTestFit:
     """Fit the fallback test of a model's shortlist, which the layer uses from then on.
+
+    A `new` shortlist is written with it, and its facts; without one it is that of the model.
 
     Rows that may lack a token that matters to the search fall back to the preview, or to a scan. `fidelity` is
     the share of rows that have all that matter then, or fall back: its 95% confidence bound on held-out sentences.
@@ -130,7 +133,7 @@ def fit_fallback_test(
         import torch  # noqa: F401 (before vectors are collected)
     folder, report = find_model(str(model)), Reporter(progress)
     loaded = load_model(folder, machine, "translation")
-    shortlist: Shortlist = loaded.artifacts.read("shortlist")
+    shortlist: Shortlist = new[0] if new else loaded.artifacts.read("shortlist")
     loaded = replace(loaded, exact=ScanLayer.build(*loaded.model.output(), machine.isa))  # the same tokens, sooner
     texts, parts = texts_or_sample(loaded, text), list[FallbackRows]()
     for beam_size, share in ((1, 1 / GREEDY), (BEAM, 1 - 1 / GREEDY)):
@@ -150,6 +153,8 @@ def fit_fallback_test(
             "No fallback test was written; give more --text, or a lower --fidelity."
         )
     test = replace(test, fidelity=measure.bound)
+    if new:
+        loaded.artifacts.save("shortlist", *new)
     loaded.artifacts.save("shortlist_test", test, {"measured": asdict(measure), "vectors": len(held_out)})
     return FallbackTestFit(folder, test, measure)
 

@@ -98,6 +98,7 @@ def fit_shortlist(
     options = changed(options or ShortlistOptions(), keywords, "fit_shortlist")
     require(0 <= fidelity < 1, "fidelity", fidelity, "0 or more and below 1")
     require(bool(fidelity) == bool(text), "fidelity", fidelity, "above 0 with text, to measure it on, and 0 without")
+    new = None
     if pairs is None and not fidelity:
         raise OptionError("give pairs, or text with a fidelity.")
     for name, column in (("source_column", source_column), ("target_column", target_column)):
@@ -114,10 +115,11 @@ def fit_shortlist(
         shortlist, figures = _align(path, (source_column, target_column), loaded, options, Reporter(progress))
         file = {"name": path.name, "bytes": path.stat().st_size}
         facts = {"from": "pairs", "file": file, "options": asdict(options)} | figures
-        loaded.artifacts.save("shortlist", shortlist, facts)
         if not fidelity:
+            loaded.artifacts.save("shortlist", shortlist, facts)
             return ShortlistFit(folder, shortlist, facts)
-    return fit_fallback_test(model, text, fidelity=fidelity, machine=machine, progress=progress)
+        new = shortlist, facts
+    return fit_fallback_test(model, text, fidelity=fidelity, new=new, machine=machine, progress=progress)
 
 
 def _align(

@@ -109,4 +109,8 @@ def test_a_fidelity_that_is_not_reached_writes_nothing(fitted: tuple[Path, Path]
         path.unlink()
     with pytest.raises(InputError, match="No fallback test was written"):
         fit_fallback_test(folder, text, fidelity=0.99999, vectors=3000)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match="No fallback test was written"):
+        fit_shortlist(folder, pairs=text.parent / "pairs.tsv", text=text, fidelity=0.99999, overwrite=True, frequent=9)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not list(folder.glob("shortlist_test.*"))
