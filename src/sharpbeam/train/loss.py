@@ -119,4 +119,8 @@ def training_loss(
         weight, bias = weight[words], bias[words]
     dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
     smoothing, alpha = options.label_smoothing, options.self_normalization
-    return output_loss(hidden, weight, bias, target, smoothing, alpha, dtype, log_chance)
+    result = output_loss(hidden, weight, bias, target, smoothing, alpha, dtype, log_chance)
+    if log_chance is not None:  # the targets' logits lack it; a constant, so only the log is off without
+        chance = log_chance[target].sum()
+        result = result - torch.stack([(1 - smoothing) * chance, chance, 0 * chance, 0 * chance])
+    return result

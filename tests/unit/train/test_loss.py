@@ -88,6 +88,9 @@ def test_a_sampled_softmax_estimates_the_whole_one():
         return sum(figures) / len(figures)
 
     assert sampled(True) == pytest.approx(whole, abs=0.05)
+    options = TrainOptions(max_steps=1, output_samples=1000, label_smoothing=0.0, precision="float32")
+    logged = [training_loss(hidden, weight, bias, target, frequency, options)[:2] / 64 for _ in range(20)]
+    assert torch.stack(logged).mean(0).tolist() == pytest.approx([whole, whole], abs=0.05)
     assert sampled(False) != pytest.approx(whole, abs=0.3)  # without the correction Z is far too small
 
     def slope(draws: int) -> float:  # of the bias of the words that never are a target
