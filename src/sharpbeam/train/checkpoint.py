@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from sharpbeam.errors import ModelError
 from sharpbeam.storage.atomic import replacing_file
+from sharpbeam.train.muon import Muon
 from sharpbeam.train.recipe import differences
 
 KEPT: dict[type[torch.optim.Optimizer], list[str]] = {  # for each parameter
     torch.optim.Adam: ["exp_avg", "exp_avg_sq", "step"],
-    torch.optim.Muon: ["momentum_buffer"],
+    Muon: ["momentum_buffer"],
 }
 MOMENTS = [key for keys in KEPT.values() for key in keys]
 
@@ -33,7 +34,7 @@ class Progress:
     epoch: int = 0
     batch: int = 0  # batches of this epoch done
     best_bleu: float = -1.0  # of a translation model
-    best_nll: float = math.inf  # of a language model, in nats for each word
+    best_nll: float = math.inf  # of that model, or of the best language model, in nats for each token
     since_best: int = 0  # validations since the best one
     words: int = 0  # target tokens seen
     seconds: float = 0.0  # spent training, all runs together

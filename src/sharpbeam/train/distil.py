@@ -32,6 +32,7 @@ from sharpbeam.text.flags import text_flags
 from sharpbeam.text.lines import check_readable, column_pairs, file_digest, read_lines
 from sharpbeam.text.sentences import split_sentences
 from sharpbeam.text.spans import find_spans
+from sharpbeam.text.words import WordVocabulary
 from sharpbeam.train.loop import train_model
 from sharpbeam.train.recipe import differences, read_recipe
 from sharpbeam.train.report import say
@@ -149,7 +150,9 @@ class Distillation:
         train, valid = ((str((self.folder / f"{name}.tsv").absolute()),) for name in ("train", "valid"))
         if teacher is not None:
             source, target = teacher.loaded.source, teacher.loaded.target
-            vocabulary = replace(vocabulary, size=len(source), shared=source is target, target_size=0)
+            own: Any = {"kind": "words" if isinstance(source, WordVocabulary) else "pieces", "size": len(source)}
+            own |= {"shared": source is target, "target_size": 0 if source is target else len(target)}
+            vocabulary = replace(vocabulary, **own)
         data = DataOptions(train, valid, max_length=plan.data.max_length)
         folder = None if teacher is None else teacher.loaded.folder
         return train_model(replace(plan, data=data, vocabulary=vocabulary), base, run, progress, folder)

@@ -27,17 +27,18 @@ from sharpbeam.fit.progress import Listener
 from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
 from sharpbeam.options.schema import require
-from sharpbeam.options.train import DataOptions, Recipe, TrainOptions
+from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions
 from sharpbeam.storage.atomic import lock_file, write_bytes
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
 from sharpbeam.train.language_model import LanguageTask
 from sharpbeam.train.machine import fastest_precision, fastest_threads
+from sharpbeam.train.muon import Muon
 from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Metrics, say
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
-from sharpbeam.train.vocabularies import check_special_ids
+from sharpbeam.train.vocabularies import check_special_ids, vocabulary_files
 
 TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
     "translation": TranslationTask,
@@ -65,9 +66,9 @@ def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
 def make_optimizers(model: nn.Module, options: TrainOptions) -> list[torch.optim.Optimizer]:
     """The optimizers of the parameters of `model`, each parameter in one of them; their rates are set at each step.
 
-    Muon (Jordan et al. 2024) is for matrices between hidden vectors, with steps as long as Adam's (Liu et al. 2025);
-    embeddings, output matrix and vectors are left to Adam, as its authors have it, and so are mixtures of experts. The
-    gates of a cell, and queries, keys and values, which lie one below the other, are one matrix to it.
+    Muon is for matrices between hidden vectors; embeddings, output matrix and vectors are left to Adam, as its authors
+    have it, and so are mixtures of experts. The gates of a cell, and queries, keys and values, which lie one below the
+    other, are one matrix to it.
     """
     if options.optimizer == "sgd":
         return [torch.optim.SGD(model.parameters(), lr=0.0)]
@@ -80,7 +81,7 @@ def make_optimizers(model: nn.Module, options: TrainOptions) -> list[torch.optim
         torch.optim.Adam(others, lr=0.0, betas=(0.9, options.adam_beta2), eps=1e-8, fused=True)
     ]
     if matrices:
-        result.append(torch.optim.Muon(matrices, lr=0.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
+        result.append(Muon(matrices, torch.bfloat16 if options.precision == "bfloat16" else torch.float32))
     return result
 
 
@@ -108,7 +109,7 @@ class Trainer:
         check_files(recipe.data, base)
         start = base / self.options.start if self.options.start else None
         if not self.checkpoint.exists():
-            begin_vocabularies(teacher or start, output)
+            begin_vocabularies(teacher or start, output, recipe.vocabulary)
         task = find_architecture(recipe.model.get("architecture", "recurrent")).task
         self.task = TASKS[task](recipe, base, output)
         torch.manual_seed(self.options.seed)
@@ -267,10 +268,11 @@ def train_model(
 ) -> list[str]:
     """Train, measure int8 and fit the preview of OUTPUT/best; returns lines that say how the fits went."""
     trainer = Trainer(recipe, base, output, teacher)
+    fitted = trainer.finished and (output / "best" / "precision.json").exists()  # before: what is there stays
     if trainer.progress.step:
         say(f"Resuming from the checkpoint of step {trainer.progress.step} in {output}.")
     trainer.run()
-    if not (output / "best" / "config.json").is_file():
+    if fitted or not (output / "best" / "config.json").is_file():
         return []
     task = trainer.task
     pairs = task.valid_pairs if isinstance(task, TranslationTask) else []
@@ -288,12 +290,21 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
     return replace(recipe, train=replace(options, precision=precision))
 
 
-def begin_vocabularies(start: Path | None, output: Path) -> None:
-    """Leave in `output` the vocabulary files of the model folder `start`; others are renamed to NAME.old."""
+def begin_vocabularies(start: Path | None, output: Path, options: VocabularyOptions) -> None:
+    """Leave in `output` the vocabulary files of the model folder `start`; others are renamed to NAME.old.
+
+    OptionError if the model has others than `options` ask for.
+    """
     require(not (output / "config.json").exists(), "--output", str(output), "a folder of training runs, not of a model")
     if start is not None:
         read_config(start)  # raises ModelError if this is no model folder
         check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
+        own_names = [name for name in VOCABULARIES if (start / name).exists()]
+        if own_names != ["vocab.json"] and own_names != (needed := vocabulary_files(options)):
+            raise OptionError(
+                f"train.start is {start}, with {' and '.join(own_names)}; the table [vocabulary] asks for "
+                f"{' and '.join(needed)}. Give it the kind of that model, and shared."
+            )
     for name in VOCABULARIES:
         own = (start / name).read_bytes() if start is not None and (start / name).exists() else None
         if (output / name).exists() and (output / name).read_bytes() != own:

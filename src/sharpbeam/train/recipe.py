@@ -32,7 +32,7 @@ def read_recipe(path: Path, data: Path | None = None) -> Recipe:
     of the wrong type or out of range.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read the recipe {path}: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

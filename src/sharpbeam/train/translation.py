@@ -261,7 +261,8 @@ class TranslationTask(TrainingTask):
         return nats / tokens
 
     def better(self, figures: dict[str, float], progress: Progress) -> bool:
-        """Whether the BLEU is higher than any before."""
-        best = progress.best_bleu
-        progress.best_bleu = max(best, figures["bleu"])
-        return figures["bleu"] > best
+        """Whether the BLEU is higher than any before, or as high with fewer nats, as in a plateau at 0."""
+        now = figures["bleu"], -figures["valid_nll"]
+        if better := now > (progress.best_bleu, -progress.best_nll):
+            progress.best_bleu, progress.best_nll = figures["bleu"], figures["valid_nll"]
+        return better

@@ -23,6 +23,11 @@ def tag(language: str) -> str:
     return f"<2{language}>"
 
 
+def vocabulary_files(options: VocabularyOptions) -> list[str]:
+    """Names of the vocabularies of a translation model: the source's, and the target's unless they share one."""
+    return [f"{side}.{ENDINGS[options.kind]}" for side in (("source",) if options.shared else ("source", "target"))]
+
+
 def translation_vocabularies(
     pairs: list[Pair], options: VocabularyOptions, seed: int, output: Path, languages: Sequence[str] = ()
 ) -> dict[str, Vocabulary]:
@@ -34,13 +39,12 @@ def translation_vocabularies(
     one = options.shared and options.kind == "pieces"
     require(not languages or one, "data.languages", tuple(languages), "empty unless both sides share pieces")
     sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
-    sides = [("source", sources + targets if options.shared else sources, "size", options.size)]
+    sides = [(sources + targets if options.shared else sources, "size", options.size)]
     if not options.shared:
         option = "target_size" if options.target_size else "size"
-        sides.append(("target", targets, option, options.target_size or options.size))
+        sides.append((targets, option, options.target_size or options.size))
     vocabularies, symbols = {}, [tag(code) for code in languages]
-    for side, lines, option, size in sides:
-        name = f"{side}.{ENDINGS[options.kind]}"
+    for name, (lines, option, size) in zip(vocabulary_files(options), sides, strict=True):
         vocabularies[name] = vocabulary_at(output / name, lines, options, seed, option, size, symbols)
     return vocabularies
 

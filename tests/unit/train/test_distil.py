@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +17,10 @@ from support.foreign import demo_sentences  # noqa: E402
 from sharpbeam import Translator  # noqa: E402
 from sharpbeam.errors import InputError, OptionError  # noqa: E402
 from sharpbeam.options.decode import LanguageOptions, MachineOptions  # noqa: E402
+from sharpbeam.text.words import WordVocabulary  # noqa: E402
 from sharpbeam.train import distil  # noqa: E402
 from sharpbeam.train.distil import Distillation  # noqa: E402
+from sharpbeam.train.recipe import read_recipe  # noqa: E402
 
 RECIPE = """
 name = "small"
@@ -116,6 +119,18 @@ def test_a_second_student_has_the_teachers_vocabulary_and_stands_in_the_same_rep
     assert len(lines) >= 4 and json.loads((place / "run/report.json").read_text())["second"]["sentences"] == 4
     teacher, student = (Translator(name).loaded.source for name in ("de-en", place / "run/second/best"))
     assert teacher.serialized == student.serialized
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_student_has_a_vocabulary_of_the_kind_and_sizes_of_its_teacher(place, monkeypatch, shared):
+    plans = []
+    monkeypatch.setattr(distil, "train_model", lambda plan, *_: plans.append(plan) or [])
+    source = WordVocabulary.build(["a b c d e f"], 50, 1)
+    target = source if shared else WordVocabulary.build(["a b c d e f g"], 50, 1)
+    teacher = SimpleNamespace(loaded=SimpleNamespace(source=source, target=target, folder=place))
+    job(place, "run")._train(read_recipe(place / "recipe.toml"), place, teacher, None)
+    sizes = {"size": len(source), "target_size": 0 if shared else len(source) + 1}
+    assert dataclasses.asdict(plans[0].vocabulary).items() >= {"kind": "words", "shared": shared, **sizes}.items()
 
 
 def test_sentences_that_differ_in_case_and_signs_only_are_one(place):

@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from sharpbeam.errors import ModelError, OptionError, SharpbeamError  # noqa: E402
 from sharpbeam.options.train import TrainOptions  # noqa: E402
 from sharpbeam.storage.model_folder import read_config, read_tensors  # noqa: E402
-from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
+from sharpbeam.train.checkpoint import Progress  # noqa: E402
+from sharpbeam.train.loop import Trainer, learning_rate, train_model  # noqa: E402
 
 STEPS = 150
 CHILD = """
@@ -74,6 +75,21 @@ def test_a_finished_run_does_nothing_more(recipe, train, toy, losses):
     before = {path: path.read_bytes() for path in (toy / "out").rglob("*") if path.is_file()}
     train(recipe, "out")
     assert {path: path.read_bytes() for path in (toy / "out").rglob("*") if path.is_file()} == before
+
+
+def test_of_equal_bleu_the_model_with_fewer_nats_is_the_better_one(recipe, toy):
+    task, progress = Trainer(recipe, toy, toy / "run").task, Progress()
+    figures = [(0.0, 3.0), (0.0, 3.1), (0.0, 2.9), (1.0, 9.0), (0.5, 0.1), (1.0, 9.0), (1.0, 8.0)]
+    better = [task.better({"bleu": bleu, "valid_nll": nll}, progress) for bleu, nll in figures]
+    assert better == [True, False, True, True, False, False, True]
+
+
+def test_a_finished_model_keeps_what_was_fitted_to_it(recipe, toy):
+    options = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, max_steps=3, validate_every=3))
+    assert train_model(options, toy, toy / "out")
+    (toy / "out/best/precision.json").write_text("mine")
+    assert train_model(options, toy, toy / "out") == []
+    assert (toy / "out/best/precision.json").read_text() == "mine"
 
 
 def test_patience_stops_and_stays_stopped(recipe, train):

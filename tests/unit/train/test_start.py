@@ -88,6 +88,15 @@ def test_a_model_with_other_special_tokens_is_refused(before, recipe, train, toy
     assert not (toy / "foreign/source.spm").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "needed"), [({"shared": False}, "and target.spm"), ({"kind": "words"}, "vocab.json")]
+)
+def test_a_model_with_other_vocabularies_is_refused(before, recipe, train, options, needed):
+    other = dataclasses.replace(recipe, vocabulary=dataclasses.replace(recipe.vocabulary, **options))
+    with pytest.raises(OptionError, match=rf"before/best, with source\.spm; the table \[vocabulary\] .*{needed}\."):
+        train(other, "other", start="before/best")
+
+
 def test_languages_without_a_tag_in_the_vocabulary_are_refused(before, recipe, train):
     data = dataclasses.replace(recipe.data, languages=("aa-bb",))
     made = dataclasses.replace(recipe, data=data, model={"architecture": "transformer", "hidden_dim": 16})
