@@ -100,6 +100,22 @@ def test_what_is_no_prose_stays(page: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "rest"),
+    [
+        ('<p translate="no">a b', "<p>c d"),
+        ('<p translate="no">a <i>b', "<div>c d</div>"),
+        ('<ul><li class="notranslate">a b', "<li>c d</ul>"),
+        ('<ul><li class="notranslate">a<ul><li>b<li>c</ul> d', "<li>c d</ul>"),
+        ('<ul><li class="notranslate">a b', "</ul><p>c d</p>"),
+        ('<table><tr><td translate="no">a<br>b', "<td>c d</table>"),
+        ('<div translate="no">a <div>b</div></p> c</div>', "<p>c d"),
+    ],
+)
+def test_what_stays_ends_where_browsers_end_it(kept: str, rest: str) -> None:
+    assert translated(kept + rest) == kept + rest.replace("c d", "d c")
+
+
+@pytest.mark.parametrize(
     "page",
     [
         "<!--<img src=x onerror=alert(1)> one two",
@@ -172,7 +188,15 @@ def test_a_translated_attribute_stays_in_its_quotes(name: str, quote: str) -> No
 
 
 @pytest.mark.parametrize(
-    "page", ["<" * 50_000, "<b>" * 20_000 + "one", "<a b" * 20_000, "one <i></i>" * 2_000, "<!--" * 20_000]
+    "page",
+    [
+        "<" * 50_000,
+        "<b>" * 20_000 + "one",
+        "<a b" * 20_000,
+        "one <i></i>" * 2_000,
+        "<!--" * 20_000,
+        "<p translate=no>" + "<b>" * 20_000 + "</i>" * 20_000,
+    ],
 )
 def test_odd_pages_take_no_long_time(page: str) -> None:
     since = time.process_time()

@@ -99,6 +99,16 @@ _BOX = "<w:r><w:pict><w:p>{}</w:p></w:pict></w:r>"
             f'<w:p>{_run("b a", """<w:lang w:val="pt-BR"/>""")}</w:p>',
         ),
         ("pptx", "<a:p><a:r><a:t>a &#98;</a:t></a:r></a:p>", "<a:p><a:r><a:t>b a</a:t></a:r></a:p>"),
+        (
+            "pptx",
+            '<a:p><a:r><a:t>a b </a:t></a:r><a:r><a:rPr b="1"/><a:t>c</a:t></a:r><a:endParaRPr/></a:p>',
+            '<a:p><a:r><a:rPr b="1"/><a:t>c</a:t></a:r><a:r><a:t> b a</a:t></a:r><a:endParaRPr/></a:p>',
+        ),
+        (
+            "xlsx",
+            '<x:si><x:t>a b</x:t><x:rPh sb="0" eb="1"><x:t>A</x:t></x:rPh><x:phoneticPr fontId="1"/></x:si>',
+            '<x:si><x:t>b a</x:t><x:phoneticPr fontId="1"/></x:si>',
+        ),
         ("xlsx", "<x:si><x:t>a b\nc d</x:t></x:si>", "<x:si><x:t>b a\nd c</x:t></x:si>"),
         ("xlsx", "<x:si><x:t>12.5</x:t></x:si><x:si/>", "<x:si><x:t>12.5</x:t></x:si><x:si/>"),
         ("odt", "<t:p>a <t:span>b</t:span>\n  c</t:p>", "<t:p>c <t:span>b</t:span> a</t:p>"),
@@ -112,8 +122,9 @@ def test_words_move_with_their_formats(format: str, body: str, expected: str) ->
 
 
 def test_the_headers_of_a_table_of_excel_stay_as_the_table_names_them() -> None:
-    table = f'<table xmlns="{_OOXML.format("spreadsheetml")}"><tableColumn name="a b"/></table>'
-    cells = "<x:si><x:t>a b</x:t></x:si><x:si><x:t>a c</x:t></x:si>"
+    columns = '<tableColumn name="a b"/><tableColumn name="d_x000a_e f"/>'
+    table = f'<table xmlns="{_OOXML.format("spreadsheetml")}">{columns}</table>'
+    cells = "<x:si><x:t>a b</x:t></x:si><x:si><x:t>a c</x:t></x:si><x:si><x:t>d\ne f</x:t></x:si>"
     assert translated("xlsx", cells, **{"xl/tables/table1.xml": table}) == cells.replace("a c", "c a")
 
 

@@ -35,6 +35,12 @@ FOREIGN = frozenset(("svg", "math"))  # their own rules; browsers read CDATA in 
 READ = frozenset(("alt", "title", "placeholder", "aria-label"))  # attributes that people read
 UNSEEN = frozenset(("link", "meta", "script", "style", "template", "noscript"))  # elements; titles there are names
 NONE: frozenset[str] = frozenset()
+_BLOCKS = (
+    "address article aside blockquote details div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header "
+    "hr main menu nav ol p section table ul"
+)
+_ENDS = {"p": _BLOCKS, "li": "li", "dt": "dt dd", "dd": "dt dd", "td": "td th tr", "th": "td th tr", "tr": "tr"}
+ENDS = {name: frozenset(others.split()) for name, others in _ENDS.items()}  # where an end tag is left out
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
 _LANG = re.compile(rf"""(\s(?:xml:)?lang\s*=\s*["']?)({_CODE.pattern})(?=["'\s/>])""", re.I)
 MOST_FIXED = 60  # characters of fixed text that the model reads as a part of its sentence
@@ -73,8 +79,8 @@ class HtmlDocument(Template):
         self._builder = SegmentBuilder()
         self._raw: list[str] = []  # of the segment, for one without text
         self._text: list[str] = []
-        self._skipped = ""  # the element that is copied as it is, and how deep its name is nested
-        self._depth = 0
+        self._skipped = ""  # the element that is copied as it is, and those that are open in it
+        self._nested, self._open = list[str](), Counter[str]()
         self._kept: list[str] = []
         self._kept_text: list[str] = []
         self._inline = False
@@ -101,7 +107,7 @@ class HtmlDocument(Template):
             self._builder.add(unescape(raw))
         elif token.kind == "open" and name not in rules.void and (fixed or name in rules.fixed | rules.opaque):
             self._inline = name in rules.fixed | rules.inline and not self._frozen
-            self._skipped, self._depth, self._kept, self._kept_text = name, 1, [raw], []
+            self._skipped, self._kept, self._kept_text = name, [raw], []
         elif name in rules.inline and token.kind != "void" and not self._frozen:
             self._raw.append(raw)
             (self._builder.open if token.kind == "open" else self._builder.close)(name, raw)
@@ -132,18 +138,30 @@ class HtmlDocument(Template):
         return _LANG.sub(lambda code: code[1] + relabeled(code[2], self.languages), parts[0].text)
 
     def _skip(self, token: Token) -> None:
+        name, ends = token.name, ENDS.get(self._skipped, NONE)
+        closes = token.kind == "close" and not self._open[name]
+        begins = token.kind in ("open", "void") and name in ends and INLINE.issuperset(self._nested[-1:])
+        if begins or (closes and ends and name != self._skipped):
+            self._unskip()
+            self._take(token)
+            return
         self._kept.append(token.raw)
         if token.kind == "text":
             self._kept_text.append(unescape(token.raw))
-        elif token.name == self._skipped and token.kind in ("open", "close"):
-            self._depth += 1 if token.kind == "open" else -1
-            if not self._depth:
-                self._unskip()
+        elif token.kind == "open" and name not in self._rules.void:
+            self._nested.append(name)
+            self._open[name] += 1
+        elif closes and name == self._skipped:
+            self._unskip()
+        while token.kind == "close" and self._open[name]:
+            self._open[last := self._nested.pop()] -= 1
+            if last == name:
+                break
 
     def _unskip(self) -> None:
         raw, text = "".join(self._kept), "".join(self._kept_text)
         self._frozen = self._frozen or (self._skipped in FOREIGN and "<![cdata[" in raw.lower())
-        self._skipped = ""
+        self._skipped, self._nested, self._open = "", [], Counter()
         if self._inline:
             self._raw.append(raw)
             self._builder.fixed(readable(text), raw)

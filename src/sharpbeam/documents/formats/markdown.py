@@ -48,7 +48,9 @@ class MarkdownDocument(ValuesDocument):
             raise InputError(f"the page has {len(lines):,} lines, and at most {MOST_LINES:,} are read; split it.")
         self._starts = [*accumulate(map(len, lines[:-1]), initial=begin), len(content) + 1]  # of lines, and the end
         self._parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
+        self._parser.validateLink = lambda _: True  # type: ignore[assignment, method-assign]
         self._known: dict[str, Any] = {}  # references
+        self._seen = 0
         blocks = MarkdownIt("commonmark").enable("table").disable("inline")
         line = 0
         for token in blocks.parse(content[begin:], self._known):
@@ -75,7 +77,7 @@ class MarkdownDocument(ValuesDocument):
     def _part(self, line: int, lines: Sequence[str]) -> None:
         """Add lines from `line` on as one text, if they are in the source."""
         text, (first, *others) = "\n".join(lines), lines
-        at = max(self._starts[line], self._done)
+        at = max(self._starts[line], self._done, self._seen)
         line = bisect_right(self._starts, at) - 1
         if line + len(others) + 1 >= len(self._starts):
             return
@@ -87,6 +89,7 @@ class MarkdownDocument(ValuesDocument):
         rest, stop = self._starts[line + len(others) : line + len(others) + 2]
         last = self._content.find(others[-1], rest, stop - 1) if others else begin
         children, end = self._children(text), last + len(others[-1] if others else first)
+        self._seen = max(self._seen, end)  # of a cell that stays, too
         if (
             begin >= 0
             and last >= 0

@@ -13,7 +13,7 @@ from sharpbeam.text.segment import Built, Part, SegmentBuilder
 
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*?(/?)>")
 PLACEHOLDER = re.compile(
-    r"<[a-zA-Z/][^<>]*>|%(?:\(\w+\)|\d{1,3}\$)?[-+ #0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlLqzjt]{0,2}[diouxXeEfFgGcrsa@]"
+    r"<[a-zA-Z/][^<>]*>|(?<!\d)%(?:\(\w+\)|\d{1,3}\$)?[-+#0]{0,5}\d{0,9}(?:\.\d{1,9})?[hlLqzjt]{0,2}[diouxXeEfFgGcrsa@]"
     r"(?![a-zA-Z])|%%|\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|\{[^{}]*\}|&\w+;|https?://\S+"
 )
 _CHOICE = r"\{\s*\w+\s*,\s*(plural|selectordinal|select)\s*,"

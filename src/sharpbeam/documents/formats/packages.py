@@ -27,6 +27,7 @@ MARKUP = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm")
 _BLOCK = 1 << 20
 _ESCAPE = re.compile(r"[/\\]|[A-Za-z]:|(?:.*[/\\])?\.\.(?:[/\\]|\Z)")  # begins a path that leads out of the archive
 _ENCRYPTION = "META-INF/encryption.xml"
+_ESCAPED = re.compile(r"_x([0-9a-fA-F]{4})_")  # a sign in names of Excel
 _OFFICE_LANGUAGE = re.compile(r'(<(?:w:lang\b[^<>]*?\sw:val|a:(?:r|endParaR|defR)Pr\b[^<>]*?\slang)=")([\w-]+)')
 _ODF_LANGUAGE = re.compile(r'(\sfo:language=")([\w-]+)("\s+fo:country=")([\w-]+)')
 _BOOK_LANGUAGE = re.compile(r"(<dc:language\b[^<>]*>\s*)([\w-]+)")
@@ -49,11 +50,11 @@ OFFICE = Rules(
     inline=frozenset(
         ("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:sdt", "w:sdtContent", "w:customXml", "w:dir", "w:bdo")
     ),
-    breaks=frozenset(("w:br", "w:cr", "w:tab", "w:ptab", "a:br")),
+    breaks=frozenset(("w:br", "w:cr", "w:tab", "w:ptab", "a:br", "a:endParaRPr", "s:phoneticPr")),
     runs=frozenset(("w:r", "a:r", "s:r")),
     properties=frozenset(("w:rPr", "a:rPr", "s:rPr")),
     texts=frozenset(("w:t", "a:t", "s:t")),
-    dropped=frozenset(("w:proofErr", "w:lastRenderedPageBreak")),
+    dropped=frozenset(("w:proofErr", "w:lastRenderedPageBreak", "s:rPh")),  # the last: how the source is read
     letters={"w:noBreakHyphen": "\u2011"},
     relabel=_languages(_OFFICE_LANGUAGE),
 )
@@ -114,7 +115,7 @@ class PackageDocument:
             if re.fullmatch(r"xl/tables/[^/]+\.xml", name):
                 for token in xml_tokens(self._read(name).decode("utf-8-sig", "replace")):
                     if token.name == "s:tableColumn":
-                        yield token.attributes.get("name", "")
+                        yield _ESCAPED.sub(lambda code: chr(int(code[1], 16)), token.attributes.get("name", ""))
 
     def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> bytes:
         """The archive; order, times and packing of its members stay."""

@@ -23,7 +23,10 @@ _PAIRS = {  # markup that opens and closes in elements of its own, and the attri
     **dict.fromkeys(("sc", "sm"), ("open", _OPEN_2)),
     **dict.fromkeys(("ec", "em"), ("close", _CLOSE_2)),
 }
-_QUOTES = re.compile(r'"|(?:[^"\\]|\\.|\\$)+', re.S)  # of Android: text in them keeps its spaces
+_ENDS = r"(?:\\u0020){1,9}\Z"  # of Android: a space at an end, which would not stay without its escape
+_QUOTES = re.compile(
+    rf'"|\A\\u0020|(?={_ENDS})\\u0020|(?:[^"\\]|(?!{_ENDS})\\.|\\$)+', re.S
+)  # text in them keeps its spaces
 _REFERENCE = re.compile(r"\s*[@?][\w.:+/]+\s*")  # to another string, or a part of the theme
 
 
@@ -127,8 +130,8 @@ class AndroidDocument(XmlDocument):
         """The parts of a string: quotes stay, and outside of them any white space is one space."""
         quoted = False
         for part in _QUOTES.findall(text):
-            if part == '"':
-                quoted = not quoted
+            if part in ('"', r"\u0020"):
+                quoted ^= part == '"'
                 yield BlockItem("point", part)
             else:
                 spaced = part if quoted else re.sub(r"\s+", " ", part)
