@@ -104,6 +104,7 @@ def test_what_is_no_prose_stays(page: str) -> None:
     [
         ('<p translate="no">a b', "<p>c d"),
         ('<p translate="no">a <i>b', "<div>c d</div>"),
+        ('<p translate="no">a b</b> c</p>', "<p>c d"),
         ('<ul><li class="notranslate">a b', "<li>c d</ul>"),
         ('<ul><li class="notranslate">a<ul><li>b<li>c</ul> d', "<li>c d</ul>"),
         ('<ul><li class="notranslate">a b', "</ul><p>c d</p>"),

@@ -141,7 +141,7 @@ class HtmlDocument(Template):
         name, ends = token.name, ENDS.get(self._skipped, NONE)
         closes = token.kind == "close" and not self._open[name]
         begins = token.kind in ("open", "void") and name in ends and INLINE.issuperset(self._nested[-1:])
-        if begins or (closes and ends and name != self._skipped):
+        if begins or (closes and ends and name != self._skipped and name not in INLINE):
             self._unskip()
             self._take(token)
             return
