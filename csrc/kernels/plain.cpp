@@ -12,10 +12,6 @@ void tanh_all(float* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = std::tanh(x[i]);
 }
 
-void sigmoid_all(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = logistic(x[i]);
-}
-
 void gru(const float* input, const float* hidden, const float* state, float* next, int64_t dim) {
   for (int64_t i = 0; i < dim; ++i) {
     const float r = logistic(input[i] + hidden[i]), z = logistic(input[dim + i] + hidden[dim + i]);
@@ -54,7 +50,6 @@ const Kernels& plain_kernels() {
     Kernels result = kernels();
     result.name = "plain";
     result.tanh = tanh_all;
-    result.sigmoid = sigmoid_all;
     result.gru = gru;
     result.lstm = lstm;
     result.mlp_keys = mlp_keys;

@@ -80,7 +80,6 @@ struct Kernels {
 
   // Element-wise, in place.
   void (*tanh)(float* x, int64_t n);
-  void (*sigmoid)(float* x, int64_t n);
 
   // One row of a GRU, gates in the order r, z, n: r, z = sigmoid(input + hidden), n = tanh(input + r * hidden),
   // next = n + z * (state - n). `input` and `hidden` are [3 * dim]; `next` may be `state`.

@@ -260,7 +260,6 @@ void bind_cells_and_attention(nb::module_& module) {
 
 void bind_vectors(nb::module_& module) {
   module.def("tanh", &elementwise<&Kernels::tanh>, "x"_a, "isa"_a = "auto");
-  module.def("sigmoid", &elementwise<&Kernels::sigmoid>, "x"_a, "isa"_a = "auto");
   module.def("relu", &elementwise<&Kernels::relu>, "x"_a, "isa"_a = "auto");
   module.def("gelu", &elementwise<&Kernels::gelu>, "x"_a, "isa"_a = "auto");
   module.def("gelu_tanh", &elementwise<&Kernels::gelu_tanh>, "x"_a, "isa"_a = "auto");

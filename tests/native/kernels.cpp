@@ -356,7 +356,6 @@ void for_each_table(Check check) {
 TEST(kernels_activations) {
   for_each_table([](const Kernels& table) {
     check_in_place(table, &Kernels::tanh, true);
-    check_in_place(table, &Kernels::sigmoid, true);
     check_in_place(table, &Kernels::relu, true);
     check_in_place(table, &Kernels::gelu, true);
     check_in_place(table, &Kernels::gelu_tanh, true);

@@ -293,7 +293,6 @@ constexpr Kernels make_table(const char* name) {
       .codes_by_token = Codes::kByToken,
       .gemm = gemm_kernel,
       .tanh = tanh_kernel,
-      .sigmoid = sigmoid_kernel,
       .gru = gru_kernel,
       .lstm = lstm_kernel,
       .mlp_keys = mlp_keys_kernel,

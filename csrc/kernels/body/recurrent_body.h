@@ -45,10 +45,6 @@ void tanh_kernel(float* x, int64_t n) {
   });
 }
 
-void sigmoid_kernel(float* x, int64_t n) {
-  for_each(n, [=](auto at, auto put) __attribute__((always_inline)) { put(x, narrow(sigmoid_doubles(at(x, 0.0f)))); });
-}
-
 // Cells are updated in two passes over some units each: the chain of operations from the gates to the result is longer
 // than the processor's out-of-order window.
 constexpr int64_t kUnits = 8 * kLanes;
