@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -210,6 +211,35 @@ def test_a_kill_before_the_first_chunk_leaves_nothing_in_the_way(
     source.with_name("out.part").touch()
     assert call(*arguments(tiny_model, source), "--resume").status == 0
     assert source.with_name("out").read_bytes() == whole
+
+
+@pytest.mark.parametrize("end", ["killed", "interrupted"])
+def test_a_run_without_a_line_over_an_old_result_is_not_complete(
+    call: Run, tiny_model: Path, source: Path, whole: bytes, end: str
+) -> None:
+    command, output, part = arguments(tiny_model, source), source.with_name("out"), source.with_name("out.part")
+    output.write_text("of another job\n")
+    if end == "killed":
+        part.touch()
+    else:
+        with pytest.raises(KeyboardInterrupt), OutputFile(output) as file:
+            file.begin(lambda: {"beam_size": 12})
+            raise KeyboardInterrupt
+    assert call(*command, "--resume").status == 0
+    assert output.read_bytes() == whole and not part.exists()
+
+
+def test_a_file_system_without_locks_is_written_to(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", absent)
+    output = source.with_name("out")
+    with OutputFile(output) as file:
+        file.begin(dict)
+        file.write("Bu.", "Bu.\n")
+        file.finish()
+    assert output.read_text() == "Bu.\n"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,9 @@ def test_score_reads_tab_separated_text_from_stdin(
 def test_score_refuses_what_does_not_fit(run: Run, call: Run, tiny_model: Path, pair: tuple[Path, Path]) -> None:
     source, target = pair
     call("score", tiny_model, "--source", source).refused(2, "--source and --target belong together")
-    run("score", tiny_model, stdin=b"no tab\n").refused(1, "standard input, line 1: columns 0 to 1 are needed")
+    for line, count in ((b"no tab\n", 1), (b"a\tb\tc\n", 3)):
+        message = f"standard input, line 1: columns 0 to 1 are needed, separated by tabs; the line has {count}"
+        run("score", tiny_model, stdin=line).refused(1, message)
     run("score", tiny_model, stdin=b"\tba\n").refused(1, "the source of line 1 is empty")
     run("score", tiny_model, stdin=b"ba\tb\xff\n").refused(1, "standard input, line 1: byte 5 (0xff)")
     target.write_text("one\n")

@@ -176,8 +176,6 @@ def _locked(name: Name) -> Iterator[None]:
                 _show(f"another process gets {name}; waiting")
                 time.sleep(PATIENCE)
                 continue
-            except OSError:  # a file system without locks
-                pass
             break
         yield
 

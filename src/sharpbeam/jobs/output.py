@@ -89,6 +89,7 @@ class OutputFile(StandardOutput):
             raise OutputError(f"{path} is not a regular file; use '> {path}' instead of --output.")
         self._pack = _packer(self.path)
         self._refuse_inputs(inputs)
+        interrupted = self.part.exists()  # without a line, if it is empty
         self._file = self._claim()
         try:
             begun, journal = self._find(resume, restart)
@@ -103,7 +104,7 @@ class OutputFile(StandardOutput):
         self._ours = not begun  # the part may be removed while nothing is done
         self._resumable = True  # the same command with --resume would continue
         self._again = "again" if resume else f"with {_RESUME}"
-        self._complete = resume and not begun and self.path.exists()
+        self._complete = resume and not begun and not interrupted and self.path.exists()
         self._inputs = inputs
 
     def _refuse_inputs(self, inputs: Sequence[Path]) -> None:
@@ -265,7 +266,7 @@ class OutputFile(StandardOutput):
         if self._journal.lines:
             note = f"{self._journal.lines} lines are kept in {self.part}; run the same job {self._again} to continue."
             return note if self._resumable else ""
-        if self._ours:
+        if self._ours and not (self._journal.job and self.path.exists()):  # which would be the result of another job
             self._remove_part()
         outcome = "so nothing is kept" if self._ours else f"and {self.part} is as it was"
         return f"no line was done yet, {outcome}." if interrupted else ""

@@ -19,7 +19,9 @@ class LineOptions(Schema):
     restart: bool = advanced_option(False, "discard an interrupted --output, or another result")
     encoding: str = option("utf-8", "encoding of the text, such as latin-1")
     errors: Literal["strict", "replace"] = advanced_option("strict", "bytes of another encoding: stop, or put U+FFFD")
-    target_prefix: str | None = advanced_option(None, "text that every translation begins with; adds no score")
+    target_prefix: str | None = advanced_option(
+        None, "text that every translation begins with; no score of its own, and lines as with raw"
+    )
     raw: bool = advanced_option(False, "decode lines as they stand, without splitting or protection")
     keep: tuple[str, ...] = advanced_option((), "protect what matches this regular expression; repeatable")
     flags: bool = advanced_option(False, "end each line in a tab and its faults: loop, copy, span")

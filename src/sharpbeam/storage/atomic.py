@@ -73,12 +73,17 @@ def write_text(path: Path, text: str) -> None:
 
 
 def lock_file(file: int) -> None:
-    """Lock an open file or folder until it is closed; nothing on a system without `flock`.
+    """Lock an open file or folder until it is closed; nothing on a system, or a file system, without `flock`.
 
-    Raises BlockingIOError if another process holds the lock, another OSError if the file system has no locks.
+    Raises BlockingIOError if another process holds the lock.
     """
-    if POSIX:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        if POSIX:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # as Lustre has it where it is mounted without locks
+        pass
 
 
 def lock(path: Path) -> int | None:
@@ -93,7 +98,7 @@ def lock(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        lock_file(file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
         return None

@@ -218,12 +218,13 @@ def column_pairs(
     target_column: int,
     standard_input: StandardInput | None = None,
     encoding: str = "utf-8",
+    others: bool = True,
 ) -> Iterator[Pair]:
-    """(source, target) from columns, counted from 0, of a tab-separated file (None = standard input)."""
+    """(source, target) from columns, counted from 0, of tab-separated lines (None = standard input), with `others`."""
     last = max(source_column, target_column)
     for number, line in enumerate(read_lines(path, "strict", standard_input, encoding), 1):
         columns = line.split("\t")
-        if len(columns) <= last:
+        if len(columns) <= last or (len(columns) > last + 1 and not others):
             raise InputError(
                 f"{path or STANDARD_INPUT}, line {number}: columns 0 to {last} are needed, separated by tabs; "
                 f"the line has {len(columns)}."

@@ -399,6 +399,4 @@ def lock_folder(owner: object, folder: Path) -> Callable[[], object]:
         raise SharpbeamError(
             f"another run is training in {folder}; wait for its end, or give another --output folder."
         ) from None
-    except OSError:
-        release()  # a file system without locks: continue without one
     return release

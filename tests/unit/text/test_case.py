@@ -106,6 +106,8 @@ def test_titles_and_what_is_fixed() -> None:
     ("source", "answer"),
     [
         ("1,000.5 men", "1.000,5 homens"),
+        ("1,250.75 of version 1.2.3", "1250,75 da versão 1.2.3"),
+        ("1,250.75 or 1 250,75", "1 250,75 ou 1.250,75"),
         ("20,000 men", "20 mil homens"),
         ("at 5 p.m. on 3:30", "17h, 3h30"),
         ("in 2019", "em ٢٠١٩"),
@@ -120,3 +122,5 @@ def test_numbers_in_another_form_are_there(source: str, answer: str) -> None:
 def test_lost_numbers_are_found() -> None:
     assert lost_numbers("He has 2 dogs and 34 cats.", "Ele tem 3 cães e 2 gatos.") == [(18, 20)]
     assert lost_numbers("1.5 and 2019", "15 e 2018") == [(8, 12)]
+    assert lost_numbers("It is 1,250.75 meters", "São 1.250.75 metros") == [(6, 14)]  # a hundred times as much
+    assert lost_numbers("Es sind 1.250,75 Meter", "It is 1,250,75 meters") == [(8, 16)]

@@ -94,7 +94,7 @@ def _score_translations(
     if source and target:
         pairs = file_pairs(source, target, encoding=charset)
     else:
-        pairs = column_pairs(None, 0, 1, standard_input=stdin, encoding=charset)
+        pairs = column_pairs(None, 0, 1, standard_input=stdin, encoding=charset, others=False)
     return score_pairs(translator, pairs, stdin.ready)
 
 
