@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from support.hugging_face import CLOSE, TEXTS, convert, generated
 
 from sharpbeam import Translator
@@ -112,6 +113,33 @@ def test_languages_of_nllb(transformers, nllb, tmp_path):
     for source, target in (("deu_Latn", "eng_Latn"), ("eng_Latn", "fra_Latn")):
         tokenizer = transformers.NllbTokenizer.from_pretrained(nllb, src_lang=source)
         _same_as_generate(ours, tokenizer, model, source, target, tokenizer.convert_tokens_to_ids(target))
+
+
+def test_words_that_were_added_to_nllb_are_no_languages(nllb, tmp_path):
+    folder = shutil.copytree(nllb, tmp_path / "nllb")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    number = max(token["id"] for token in tokenizer["added_tokens"]) + 1
+    tokenizer["added_tokens"].append({"id": number, "content": "zorp", "special": False})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert set(convert(folder, tmp_path / "ours").loaded.language_tags.tokens) == {"deu_Latn", "eng_Latn", "fra_Latn"}
+    (folder / "sentencepiece.bpe.model").unlink()
+    with pytest.raises(ModelError, match=r"has no sentencepiece\.bpe\.model; copy that of the model"):
+        convert_model(folder, tmp_path / "none")
+
+
+def test_a_model_in_several_files_is_the_same(marian, tmp_path, monkeypatch):
+    """Its bytes are those of all of them: the index is small."""
+    folder = shutil.copytree(marian, tmp_path / "marian")
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"model-{number % 2}.safetensors" for number, name in enumerate(tensors)}
+    for file in set(places.values()):
+        part = {name: tensor for name, tensor in tensors.items() if places[name] == file}
+        safetensors.numpy.save_file(part, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    monkeypatch.setattr("sharpbeam.convert.formats.weights._SMALL", 0)
+    whole, parts = (convert(one, tmp_path / name) for one, name in ((marian, "whole"), (folder, "parts")))
+    assert whole.translate(TEXTS) == parts.translate(TEXTS)
 
 
 def _same_as_generate(ours: Translator, tokenizer, model, source: str, target: str, target_id: int) -> None:

@@ -97,6 +97,15 @@ def test_a_list_of_words_is_refused(tmp_path):
         read_model(str(save(tmp_path / "marian")), words)
 
 
+def test_a_list_of_words_that_the_options_name_is_refused_whatever_is_given(tmp_path):
+    """OPUS-MT's own archives: pieces have the numbers of the list, not those of source.spm, which cuts the text."""
+    path = save(tmp_path / "marian")
+    (path.parent / "opus.vocab.yml").write_text("</s>: 0\n<unk>: 1\n")
+    (path.parent / "decoder.yml").write_text(f"models: [{path.name}]\nvocabs: [opus.vocab.yml, opus.vocab.yml]\n")
+    with pytest.raises(ModelError, match=r"opus\.vocab\.yml is a list of words"):
+        read_model(str(path), pieces_file(tmp_path / "source.spm", 60))
+
+
 def test_a_piece_that_is_no_text_is_refused(tmp_path):
     """SentencePiece itself reads such a model, and fails when the piece is asked for."""
     path = save(tmp_path / "marian")

@@ -39,7 +39,7 @@ def read_hugging_face_weights(folder: Path) -> Weights:
         if (folder / name).is_file():
             return Weights(folder / name, read(folder / name))
         if (folder / f"{name}.index.json").is_file():
-            return Weights(folder / f"{name}.index.json", _read_shards(folder, f"{name}.index.json", read))
+            return Weights(folder / f"{name}.index.json", _read_shards(folder, f"{name}.index.json", read), folder)
     raise ModelError(f"{folder} has neither model.safetensors nor pytorch_model.bin; give the folder of a whole model.")
 
 

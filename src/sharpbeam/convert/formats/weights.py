@@ -42,12 +42,12 @@ _SMALL, _EXPANDED = 1 << 24, 8
 
 
 class Weights:
-    """Arrays by name, of `path`, which errors name."""
+    """Arrays by name, of `path`, which errors name, or of the files of `folder`."""
 
-    def __init__(self, path: Path, arrays: Mapping[str, Stored]) -> None:
+    def __init__(self, path: Path, arrays: Mapping[str, Stored], folder: Path | None = None) -> None:
         self.path, self.arrays = path, dict(arrays)
         self._used: set[str] = set()
-        self._budget = _SMALL + _EXPANDED * _size(path)
+        self._budget = _SMALL + _EXPANDED * _size(folder or path)
 
     def __contains__(self, name: object) -> bool:
         return name in self.arrays

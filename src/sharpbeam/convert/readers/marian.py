@@ -207,6 +207,9 @@ def _find_files(model: Path, options: Path | None, source: Path | None, target: 
     if source is None:
         vocabularies = _vocabularies(model, facts)
         source, target = vocabularies[0], target or vocabularies[-1]
+    for path in (source, target or source, *(model.parent / name for name in _names(facts, "vocabs"))):
+        if path.suffix in _YAML and path.is_file():  # its numbers are the embedding's, whatever else is given
+            raise ModelError(f"{path} is a list of words; models whose vocabulary is of SentencePiece (.spm) are read.")
     for name in ("allow-unk", "word-penalty"):
         if "models" in facts and facts.get(name):
             raise Facts(options or model, facts).refusal(name, "0, or left out")
@@ -281,11 +284,8 @@ def _shortlist(folder: Path, options: Mapping[str, Any]) -> tuple[Path | None, t
 def _read_vocabulary(path: Path, size: int) -> tuple[list[str], bytes]:
     """The pieces of a SentencePiece model by id, and the model.
 
-    Raises ModelError for a file that is none, such as a list of words (.yml), or one with more pieces than `size`, the
-    model's embeddings.
+    Raises ModelError for a file that is none, or one with more pieces than `size`, the model's embeddings.
     """
-    if path.suffix in _YAML:
-        raise ModelError(f"{path} is a list of words; models whose vocabulary is of SentencePiece (.spm) are read.")
     spm, pieces = read_spm(path)
     if len(pieces) > size:
         raise ModelError(f"{path} has {len(pieces)} pieces, but the model's embedding has {size}; give its vocabulary.")

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -47,7 +48,7 @@ _M2M_CLASSES = ("M2M100Tokenizer", "SMALL100Tokenizer")
 _NLLB_CLASSES = ("NllbTokenizer", "NllbTokenizerFast")
 _MBART_CLASSES = ("MBartTokenizer", "MBartTokenizerFast", "MBart50Tokenizer", "MBart50TokenizerFast")
 _BEGIN_NLLB = ("<s>", "<pad>", "</s>", "<unk>")
-_MASK = "<mask>"
+_NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")  # others are <mask>, and words that were added
 
 
 _T5_CLASSES = (
@@ -94,9 +95,7 @@ def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) 
 
 def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     pieces, first = _fairseq_pieces(folder)
-    languages = {
-        code: token for code, token in _added_tokens(folder, first).items() if token >= first and code != _MASK
-    }
+    languages = {code: token for code, token in _added_tokens(folder, first).items() if _NLLB_CODE.fullmatch(code)}
     tag: SourceTag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
     return _multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag)
 
@@ -116,10 +115,7 @@ def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]
 def _t5(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     if tokenizer.text("tokenizer_class"):
         tokenizer.choice("tokenizer_class", dict.fromkeys(_T5_CLASSES))
-    path = folder / "spiece.model"
-    if not path.is_file():
-        raise ModelError(f"{folder} has no spiece.model; copy that of the model that it was made from into the folder.")
-    spm, pieces = read_spm(path)
+    spm, pieces = _read_spm(path := folder / "spiece.model")
     ids = {piece: token for token, piece in enumerate(pieces)}
     extra = tokenizer.integer("extra_ids")
     if f"{SENTINEL}0>" not in ids and len(pieces) + extra <= size:
@@ -129,9 +125,17 @@ def _t5(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -
     return lists.tokens(_with_unk(path, tokenizer, ids, special), lists.tags(shared=True))
 
 
+def _read_spm(path: Path) -> tuple[bytes, list[str]]:
+    if not path.is_file():
+        raise ModelError(
+            f"{path.parent} has no {path.name}; copy that of the model that it was made from into the folder."
+        )
+    return read_spm(path)
+
+
 def _fairseq_pieces(folder: Path) -> tuple[dict[str, int], int]:
     """The pieces of a SentencePiece model one id higher, after four special ones; and the first id after them."""
-    spm = read_spm(folder / "sentencepiece.bpe.model")[1]
+    spm = _read_spm(folder / "sentencepiece.bpe.model")[1]
     pieces = dict(zip(_BEGIN_NLLB, range(4), strict=True))
     return pieces | {piece: i + 1 for i, piece in enumerate(spm) if i >= 3}, len(spm) + 1
 
