@@ -46,11 +46,12 @@ def _cell(line: Line, peers: list[str], own: str, bound: Line | None) -> Cell:
     peer = min(ms[name] for name in peers)
     if bound is None:
         return Cell(peer / ms[own], line)
-    least = bound.get("least_ms") or bound[f"{bound['layer']}_ms"]
     parts = dict.fromkeys((name.split(":")[0] for name in bound["shares"]), 0.0)
     for name, share in bound["shares"].items():
         parts[name.split(":")[0]] += share
-    return Cell(peer / ms[own], line, peer / float(least), "/".join(f"{100 * one:.0f}" for one in parts.values()))
+    return Cell(
+        peer / ms[own], line, peer / float(bound["least_ms"]), "/".join(f"{100 * one:.0f}" for one in parts.values())
+    )
 
 
 def _firefox(model: str, beam: int, size: int, native: bool = False) -> Callable[[str], Cell | None]:
