@@ -38,14 +38,13 @@ from sharpbeam.train.recipe import identity
 from sharpbeam.train.report import Metrics, say
 from sharpbeam.train.task import TrainingTask
 from sharpbeam.train.translation import TranslationTask
-from sharpbeam.train.vocabularies import check_special_ids, vocabulary_files
+from sharpbeam.train.vocabularies import VOCABULARIES, check_special_ids, check_vocabularies
 
 TASKS: dict[str, Callable[[Recipe, Path, Path], TrainingTask]] = {
     "translation": TranslationTask,
     "language": LanguageTask,
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 
 
 def learning_rate(options: TrainOptions, step: int, epoch: int = 0) -> float:
@@ -291,20 +290,12 @@ def _with_precision(recipe: Recipe, checkpoint: Path) -> Recipe:
 
 
 def begin_vocabularies(start: Path | None, output: Path, options: VocabularyOptions) -> None:
-    """Leave in `output` the vocabulary files of the model folder `start`; others are renamed to NAME.old.
-
-    OptionError if the model has others than `options` ask for.
-    """
+    """Leave the vocabularies of the model in `start`, of the kind of `options`, in `output`; others become NAME.old."""
     require(not (output / "config.json").exists(), "--output", str(output), "a folder of training runs, not of a model")
     if start is not None:
         read_config(start)  # raises ModelError if this is no model folder
         check_special_ids(start, "train.start", "Train a student of that model instead: sharpbeam distil.")
-        own_names = [name for name in VOCABULARIES if (start / name).exists()]
-        if own_names != ["vocab.json"] and own_names != (needed := vocabulary_files(options)):
-            raise OptionError(
-                f"train.start is {start}, with {' and '.join(own_names)}; the table [vocabulary] asks for "
-                f"{' and '.join(needed)}. Give it the kind of that model, and shared."
-            )
+        check_vocabularies(start, options)
     for name in VOCABULARIES:
         own = (start / name).read_bytes() if start is not None and (start / name).exists() else None
         if (output / name).exists() and (output / name).read_bytes() != own:

@@ -14,6 +14,7 @@ from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Sentenc
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.text.words import WordVocabulary
 
+VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 ENDINGS = {"pieces": "spm", "words": "vocab.json"}
 SPECIAL_IDS = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}  # the data has them in it
 
@@ -26,6 +27,16 @@ def tag(language: str) -> str:
 def vocabulary_files(options: VocabularyOptions) -> list[str]:
     """Names of the vocabularies of a translation model: the source's, and the target's unless they share one."""
     return [f"{side}.{ENDINGS[options.kind]}" for side in (("source",) if options.shared else ("source", "target"))]
+
+
+def check_vocabularies(folder: Path, options: VocabularyOptions) -> None:
+    """Raise OptionError if the model in `folder` has other vocabularies than `options` ask for."""
+    own, needed = [name for name in VOCABULARIES if (folder / name).exists()], vocabulary_files(options)
+    if own not in (needed, ["vocab.json"]):
+        raise OptionError(
+            f"train.start is {folder}, with {' and '.join(own)}; the table [vocabulary] asks for "
+            f"{' and '.join(needed)}. Give it the kind of that model, and shared."
+        )
 
 
 def translation_vocabularies(
