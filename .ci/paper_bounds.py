@@ -7,14 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_row import MISSES, Row, Verdict, last
-from paper_rows import SMALL, merging, news, sharp
+from paper_row import MISSES, Row, Verdict, fastest, last
+from paper_rows import SMALL, hundred, merging, news, sharp
 from result_lines import Line
 
 Bound = tuple[str, list[Line]] | None
 CAPACITY = 100  # expansions of a step of the parsers (STREAM, section 4)
 EMBEDDED = 0.24  # of the multiply-adds of S1: encoder 320 x 1,536 of 2.06 million, decoder 320 x 2,240 of 2.97 million
 FULL = 29  # rows of a step, from which on all of STREAM's steps are, on average
+
+
+def l2s_2() -> Bound:
+    """Learned clusters gain over their start at most what a call without sets does, both in NumPy."""
+    line = hundred()
+    own, start = (fastest(line["points"], name, 0.998, 0.99) for name in ("l2s", "spherical"))
+    if own is None or start is None:
+        return None
+    most = next(p for p in line["points"] if p["method"] == "clusters alone")["ratio"] / start["ratio"]
+    carries = own["most_ratio"] / start["least_ratio"] <= most < 10.6 / 4
+    return (f"at most x{most:.1f}: without sets", [line]) if carries else None
 
 
 def l2s_12() -> Bound:
@@ -86,6 +97,7 @@ def _saved() -> tuple[Line, float]:
 
 
 BOUNDS: dict[str, Callable[[], Bound]] = {
+    "L2S-2": l2s_2,
     "L2S-12": l2s_12,
     "CUBE-3": cube_3,
     "SHARP-1": sharp_1,
