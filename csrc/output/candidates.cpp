@@ -14,11 +14,11 @@ constexpr int64_t kGroups = 64;
 constexpr int64_t kExactShare = 4;         // if more than one token in this many could be the best: take them all
 constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth, of outlier columns any size
 constexpr double kMostShared = 0x1p-3;     // nats, of a mean error; rows of models have a tenth of it
+constexpr double kMostUnlike = 16.0;       // rows of models have .5 to 1.9
 constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
 // The others share some of the mean error of the refined logits, and some of the mean error of all tokens. What is left
 // is one error of all of them, kCommon times the size of the refined errors, and one of each, of that size: kDeviations
-// times the root of the sum of their squares is stated. In 3,000 rows each of two models, with 16
-// refined, 99.9% were within 3.3.
+// of their root sum of squares are stated. Of 3,000 rows each of two models, 99.9% were within 3.3.
 constexpr double kOfRefined = 0.3, kOfAll = 0.5, kCommon = 0.15, kDeviations = 3.0;
 
 }  // namespace
@@ -83,12 +83,12 @@ void Candidates::find_seeds() {
 float Candidates::log_total(double mean_error, float& error) {
   float* kept = reserved(scratch_.kept, refined_);
   const int32_t* found = scratch_.found.data();
-  double square = 0.0, sum = 0.0;
+  double square = 0.0, sum = 0.0, own = 0.0;
   for (int64_t i = 0; i < refined_; ++i) {
     const float exact = scratch_.exact.get()[i];
     kept[i] = std::exchange(approx_[found[i]], exact);
     const double off = static_cast<double>(kept[i]) - exact;
-    square += off * off, sum += off;
+    square += off * off, sum += off, own += bound_.square(bound_.a[found[i]], bound_.b[found[i]]);
   }
   const Kernels& table = matrix_.table();
   const float top = *std::max_element(scratch_.exact.get(), scratch_.exact.get() + refined_);
@@ -96,11 +96,13 @@ float Candidates::log_total(double mean_error, float& error) {
   const float total = top >= rest_ ? table.log_sum_exp_below(approx_, top, matrix_.vocab())
                                    : table.log_sum_exp(approx_, matrix_.vocab());
   for (int64_t i = 0; i < refined_; ++i) approx_[found[i]] = kept[i];
-  square /= static_cast<double>(refined_), error = 0.0f;
+  const double all = bound_.mean_square * static_cast<double>(refined_), more = all > own ? all / own : 1.0;
+  square *= more / static_cast<double>(refined_), error = 0.0f;
   if (refined_ == matrix_.vocab()) return total;
   const double shared = kOfRefined * sum / static_cast<double>(refined_) + kOfAll * mean_error;
   // A mean error of any size comes of a few tokens with huge rows, and says nothing of the others.
-  if (!(std::fabs(shared) <= kMostShared) || uncertainty(top, total, square) > kMostUncertain) {
+  if (!(std::fabs(shared) <= kMostShared && more <= kMostUnlike) || hides_long_rows(total) ||
+      uncertainty(top, total, square) > kMostUncertain) {
     return matrix_.log_total(hidden_, reserved(scratch_.all, matrix_.vocab()));
   }
   const double known = table.log_sum_exp(scratch_.exact.get(), refined_);
@@ -109,6 +111,16 @@ float Candidates::log_total(double mean_error, float& error) {
   const double largest = std::min(share, std::exp(static_cast<double>(rest_) - total));
   error = above(kDeviations * std::sqrt(square * share * (kCommon * kCommon * share + largest)));
   return static_cast<float>(known + std::log1p(others));
+}
+
+bool Candidates::hides_long_rows(float total) const {
+  const int32_t *found = scratch_.found.data(), *end = found + refined_;
+  double most = 0.0;
+  for (const int32_t t : bound_.longest) {
+    const double bound = approx_[t] + bound_.by_a * bound_.a[t] + bound_.by_b * bound_.b[t];
+    if (std::find(found, end, t) == end) most += std::exp(bound - total);
+  }
+  return !(most <= kMostUncertain);
 }
 
 // Errors of size s raise a mean of exponentials by exp(s^2 / 2). The others may be 4 s larger than they seem.

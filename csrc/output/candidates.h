@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Bound {
   const float *a, *b;            // [panels * kPanel], zero from vocab on
   const float *most_a, *most_b;  // [panels] the largest ones of each panel
   float by_a, by_b;
+  double mean_square;                // of all but the longest
+  std::span<const int32_t> longest;  // few tokens whose a is many times the usual one
+  double square(double a, double b) const { return by_a * a * (by_a * a) + by_b * b * (by_b * b); }
 };
 
 // Memory that one row needs; each thread has its own.
@@ -46,8 +50,8 @@ class Candidates {
   Candidates(const OutputMatrix& matrix, const float* hidden, float* approx, const Bound& bound, int64_t k,
              int64_t refined, CandidateScratch& scratch);
 
-  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone if those
-  // largest show that the others could change it too much. Does not depend on k. `mean_error`: the estimated mean error
+  // Log-sum-exp of the approximate logits, with exact ones for the `refined` largest; of exact ones alone if the others
+  // could change it too much, or are unlike those largest. Does not depend on k. `mean_error`: the estimated mean error
   // of all approximate logits; `error`: how far the result may be off.
   float log_total(double mean_error, float& error);
   // The k best with log_prob = exact logit - total; returns how many tokens took exact logits, vocab if all did because
@@ -56,6 +60,8 @@ class Candidates {
 
  private:
   void find_seeds();
+  // Whether a token with a long row that is not refined may be so likely that it counts.
+  bool hides_long_rows(float total) const;
   // How far the others may move the total, about, in nats, by how far off the refined ones were.
   double uncertainty(float top, float total, double square_error) const;
 

@@ -20,10 +20,10 @@ namespace {
 constexpr int64_t kExactShare = 8;  // more than one token in so many left: take all of them
 constexpr int64_t kMostSeeds = 64;
 constexpr int64_t kKept = 512;
-constexpr float kLeastDeviation = 16.0f;  // the least one is their root mean square over this
-constexpr double kUsual = 4.0;            // times the size of a fitted vector: a row whose sums are estimated
-constexpr double kLarge = 1e12;           // more than the size of hidden vectors that have a preview
-constexpr double kRounding = 0x1p-16;     // of a dot product's terms: 256 times float32's
+constexpr float kLeastDeviation = 16.0f;      // the least one is their root mean square over this
+constexpr double kLeast = 0.4, kUsual = 4.0;  // times the size of a fitted vector: a row whose sums are estimated
+constexpr double kLarge = 1e12;               // more than the size of hidden vectors that have a preview
+constexpr double kRounding = 0x1p-16;         // of a dot product's terms: 256 times float32's
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
 struct Scratch {
@@ -170,7 +170,7 @@ void PreviewLayer::for_each_block_of_rows(const float* hidden, int64_t rows, con
       one.hidden = h, one.shift = shift, one.rounding = kRounding * sizes, one.floor = kNone;
       one.preview = preview + r * stride, one.top = top + r * panels_;
       one.kept = kept + r * kKept, one.kept_logit = kept_logit + r * kKept;
-      one.sound = size < kLarge && std::fabs(shift) < kLarge, one.usual = size <= kUsual;
+      one.sound = size < kLarge && std::fabs(shift) < kLarge, one.usual = size >= kLeast && size <= kUsual;
       uint8_t* own_tables = tables + r * width;
       double least = 0.0;
       std::fill_n(own_tables, width, uint8_t{0});
@@ -221,8 +221,8 @@ int64_t PreviewLayer::reaching(const Row& row, float bar) const {
                               panel, opened, left);
 }
 
-bool PreviewLayer::has_seeds(const Row& row, float bar, const int32_t* tokens, int64_t count) const {
-  for (int64_t i = 0; i < row.seeds; ++i) {
+bool PreviewLayer::has_seeds(const Row& row, int64_t seeds, float bar, const int32_t* tokens, int64_t count) const {
+  for (int64_t i = 0; i < std::min(row.seeds, seeds); ++i) {
     const bool reaches = static_cast<double>(row.seed[i]) - row.shift >= static_cast<double>(bar);
     if (reaches && !std::binary_search(tokens, tokens + count, row.seed_token[i])) return false;
   }
@@ -241,7 +241,7 @@ double PreviewLayer::estimate(Row& row, const PreviewNormalizer& normalizer) con
   const float bar = static_cast<float>(row.best - row.shift) - normalizer.depth;
   const int64_t left = reaching(row, bar);
   const int32_t* token = own.left.data();
-  if (left == 0 || left * kExactShare > vocab() || !has_seeds(row, bar, token, left)) return take_exact();
+  if (left == 0 || left * kExactShare > vocab() || !has_seeds(row, kSeeds, bar, token, left)) return take_exact();
   matrix_.logits(row.hidden, token, left, exact);
   row.exact += left;
   if (left <= kKept) {
@@ -302,7 +302,7 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
   int64_t left = kept ? row.kept_count : row.sound ? reaching(row, bar) : vocab();
   const int32_t* tokens = kept ? row.kept : own.left.data();
   // Without a floor there are always k.
-  const bool all = !row.sound || !has_seeds(row, bar, tokens, left) ||
+  const bool all = !row.sound || !has_seeds(row, kMostSeeds, bar, tokens, left) ||
                    (row.floor == kNone && (left < k || (!kept && left * kExactShare > vocab())));
   if (all) {
     left = vocab(), tokens = nullptr;

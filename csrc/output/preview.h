@@ -112,9 +112,9 @@ class PreviewLayer final : public NormalizingLayer {
   void seed(Row& row, int64_t seeds) const;
   // The tokens that may reach `bar`, rising, into the scratch; how many.
   int64_t reaching(const Row& row, float bar) const;
-  // Whether all seeds that reach `bar` are among `tokens` [count], which rise. If not, deviations do not hold for the
-  // row: its tokens take exact logits.
-  bool has_seeds(const Row& row, float bar, const int32_t* tokens, int64_t count) const;
+  // Whether all of the first `seeds` that reach `bar` are among `tokens` [count], which rise. If not, deviations do not
+  // hold for the row: its tokens take exact logits.
+  bool has_seeds(const Row& row, int64_t seeds, float bar, const int32_t* tokens, int64_t count) const;
   // The normalizer and its error, into the row; the share of it that is not exact.
   double estimate(Row& row, const PreviewNormalizer& normalizer) const;
   // The least log probability of each row that can matter, from the seeds of all rows of a request.

@@ -1,6 +1,8 @@
 #include "output/scan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/team.h"
@@ -35,7 +37,7 @@ ScanLayer::ScanLayer(Array weight, const float* bias, int64_t vocab, int64_t dim
     norm_.get()[token] = norm_of(matrix_, token);
     add_to_mean(token, 1.0);
   });
-  leave_out_long_rows();
+  set_longest();
   table.panel_maxima(norm_.get(), panels_of(vocab), most_norm_.get());
   table.panel_maxima(lost_.get(), panels_of(vocab), most_lost_.get());
 }
@@ -45,19 +47,27 @@ void ScanLayer::add_to_mean(int64_t token, double times) {
 }
 
 // One row of many times the usual size would be all of the mean row, which would say nothing of the others.
-void ScanLayer::leave_out_long_rows() {
+void ScanLayer::set_longest() {
   std::vector<float> norms(norm_.get(), norm_.get() + vocab());
   const auto middle = norms.begin() + vocab() / 2;
   std::nth_element(norms.begin(), middle, norms.end());
-  const float most = kLong * *middle;
-  if (*std::max_element(norms.begin(), norms.end()) <= most) return;
-  matrix_.read([&](int64_t token) {
-    if (norm_.get()[token] > most) add_to_mean(token, -1.0);
-  });
+  float most = kLong * *middle;
+  const auto count = std::count_if(norms.begin(), norms.end(), [&](float norm) { return norm > most; });
+  if (count * 64 > vocab()) most = std::numeric_limits<float>::infinity();  // so many are no exceptions
+  for (int64_t token = 0; token < vocab(); ++token) {
+    const double norm = norm_.get()[token], lost = lost_.get()[token], share = 1.0 / static_cast<double>(vocab());
+    if (norm > most)
+      longest_.push_back(static_cast<int32_t>(token)), add_to_mean(token, -1.0);
+    else
+      mean_norm_ += norm * norm * share, mean_lost_ += lost * lost * share;
+  }
+  mean_norm_ = std::sqrt(mean_norm_), mean_lost_ = std::sqrt(mean_lost_);
 }
 
 Bound ScanLayer::bound_of(const Int8Hidden& row) const {
-  return {norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost};
+  Bound bound{norm_.get(), lost_.get(), most_norm_.get(), most_lost_.get(), row.by_norm, row.by_lost, 0.0, longest_};
+  bound.mean_square = bound.square(mean_norm_, mean_lost_);
+  return bound;
 }
 
 template <typename Visit>

@@ -55,7 +55,7 @@ class ScanLayer final : public NormalizingLayer {
     float* logits;
   };
   void add_to_mean(int64_t token, double times);
-  void leave_out_long_rows();
+  void set_longest();
   Bound bound_of(const Int8Hidden& row) const;
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) const;
@@ -64,8 +64,10 @@ class ScanLayer final : public NormalizingLayer {
 
   OutputMatrix matrix_;
   Int8Matrix int8_;
-  Buffer norm_, most_norm_;   // a of each token, and the largest of each panel
-  Buffer lost_, most_lost_;   // c of each token, and the largest of each panel
+  Buffer norm_, most_norm_;                   // a of each token, and the largest of each panel
+  Buffer lost_, most_lost_;                   // c of each token, and the largest of each panel
+  std::vector<int32_t> longest_;              // tokens with a of many times the usual size, where they are few
+  double mean_norm_ = 0.0, mean_lost_ = 0.0;  // root mean squares of a and c of the others
   std::vector<double> mean_;  // [dim] of usual rows: what the int8 form of h adds to the mean logit is (h' - h) mean
   float trust_;
 };

@@ -7,6 +7,9 @@
 
 namespace sharpbeam {
 
+namespace nb = nanobind;
+using namespace nb::literals;
+
 void bind_kernels(nanobind::module_& module);        // kernels.cpp: the tables of kernels, and each kernel
 void bind_linear(nanobind::module_& module);         // linear.cpp: Linear, and the memory of weights in files
 void bind_output_layers(nanobind::module_& module);  // output_layers.cpp: output layers

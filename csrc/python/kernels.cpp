@@ -1,9 +1,11 @@
 // sharpbeam._core: the kernel tables, and their kernels one by one, which tests compare with the references.
 #include "kernels/table.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,9 +18,6 @@
 
 namespace sharpbeam {
 namespace {
-
-namespace nb = nanobind;
-using namespace nb::literals;
 
 using TwoFloatArrays = Tuple<FloatArray, FloatArray>;
 
@@ -46,10 +45,6 @@ template <auto kKernel>
 FloatArray elementwise_pair(Floats x, Floats y, const char* isa) {
   const float* other = checked(y, "y", {size_of(x, 0)});
   return changed(x, [&](float* to, int64_t n) { (table_named(isa).*kKernel)(to, other, n); });
-}
-
-FloatArray swish(Floats x, float slope, const char* isa) {
-  return changed(x, [&](float* y, int64_t n) { table_named(isa).swish(y, slope, n); });
 }
 
 FloatArray softmax(Floats x, const char* isa, int64_t rows) {
@@ -157,26 +152,18 @@ FloatArray multihead_context(Floats weights, Floats values, const char* isa) {
   return out.array;
 }
 
-TwoFloatArrays add_norm(Floats x, Floats added, Floats weight, Floats bias, float epsilon, const char* isa) {
+// The layer norm of x + added, without a `bias` the RMS norm.
+TwoFloatArrays add_norm(Floats x, Floats added, Floats weight, std::optional<Floats> bias, float epsilon,
+                        const char* isa) {
   const float* from = checked(x, "x", {kAnySize});
   const int64_t size = size_of(x, 0);
   const float* more = checked(added, "added", {size});
   const float* w = checked(weight, "weight", {size});
-  const float* b = checked(bias, "bias", {size});
+  const float* b = bias ? checked(*bias, "bias", {size}) : nullptr;
   auto total = new_array<float>({x.shape(0)}), y = new_array<float>({x.shape(0)});
   std::copy(from, from + size, total.data);
-  table_named(isa).add_norm(total.data, more, w, b, epsilon, y.data, size);
-  return nb::make_tuple(total.array, y.array);
-}
-
-TwoFloatArrays add_rms_norm(Floats x, Floats added, Floats weight, float epsilon, const char* isa) {
-  const float* from = checked(x, "x", {kAnySize});
-  const int64_t size = size_of(x, 0);
-  const float* more = checked(added, "added", {size});
-  const float* w = checked(weight, "weight", {size});
-  auto total = new_array<float>({x.shape(0)}), y = new_array<float>({x.shape(0)});
-  std::copy(from, from + size, total.data);
-  table_named(isa).add_rms_norm(total.data, more, w, epsilon, y.data, size);
+  b ? table_named(isa).add_norm(total.data, more, w, b, epsilon, y.data, size)
+    : table_named(isa).add_rms_norm(total.data, more, w, epsilon, y.data, size);
   return nb::make_tuple(total.array, y.array);
 }
 
@@ -263,12 +250,14 @@ void bind_vectors(nb::module_& module) {
   module.def("relu", &elementwise<&Kernels::relu>, "x"_a, "isa"_a = "auto");
   module.def("gelu", &elementwise<&Kernels::gelu>, "x"_a, "isa"_a = "auto");
   module.def("gelu_tanh", &elementwise<&Kernels::gelu_tanh>, "x"_a, "isa"_a = "auto");
-  module.def("swish", &swish, "x"_a, "slope"_a, "isa"_a = "auto");
+  const auto swish = [](Floats x, float slope, const char* isa) {
+    return changed(x, [&](float* y, int64_t n) { table_named(isa).swish(y, slope, n); });
+  };
+  module.def("swish", swish, "x"_a, "slope"_a, "isa"_a = "auto");
   module.def("add", &elementwise_pair<&Kernels::add>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("mul", &elementwise_pair<&Kernels::mul>, "x"_a, "y"_a, "isa"_a = "auto");
   module.def("softmax", &softmax, "x"_a, "isa"_a = "auto", "rows"_a = 1);
-  module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a, "epsilon"_a, "isa"_a = "auto");
-  module.def("add_rms_norm", &add_rms_norm, "x"_a, "added"_a, "weight"_a, "epsilon"_a, "isa"_a = "auto");
+  module.def("add_norm", &add_norm, "x"_a, "added"_a, "weight"_a, "bias"_a.none(), "epsilon"_a, "isa"_a = "auto");
   module.def("quantize_weights", &quantize_weights, "weight"_a, "scale"_a, "isa"_a = "auto",
              "The quantized weights + 128, and the squared norm of the quantization error.");
   module.def("log_sum_exp", &log_sum_exp, "x"_a, "isa"_a = "auto");

@@ -15,9 +15,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 void construct(Linear* self, Floats weight, std::optional<Floats> bias, const std::string& compute_type) {
   const float* w = checked(weight, "weight", {kAnySize, kAnySize});
   const auto out = static_cast<int64_t>(weight.shape(0)), in = static_cast<int64_t>(weight.shape(1));

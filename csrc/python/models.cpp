@@ -18,9 +18,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 template <typename Model, typename Config>
 std::shared_ptr<Model> build(Dict config, Tensors tensors, const std::string& isa, Dict options) {
   const Config facts = read_config<Config>(config);

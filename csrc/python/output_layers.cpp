@@ -25,9 +25,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 using Bind = void (*)(nb::module_&);
 
 std::vector<Bind>& layer_bindings() {

@@ -11,9 +11,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 void construct(PreviewLayer* self, Floats weight, Floats bias, Floats basis, Floats shift, Floats center, Floats words,
                Ids lengths, Ids codes, Floats scale, Floats offset, Floats deviation, float deviations, float depth,
                double near, double far, double spread, const char* isa) {

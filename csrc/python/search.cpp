@@ -27,9 +27,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 constexpr int64_t kMostTokens = int64_t{1} << 24;
 
 // The fields of sharpbeam.options.search.SearchOptions and SamplingOptions, with eos_id and vocab_size; None is a

@@ -21,9 +21,7 @@ struct EnteredTeam : Team {
 
 }  // namespace
 
-void bind_team(nanobind::module_& module) {
-  namespace nb = nanobind;
-  using namespace nb::literals;
+void bind_team(nb::module_& module) {
   nb::class_<EnteredTeam>(module, "Team",
                           "A team of threads; the calls inside `with team:` share their matmuls among them.")
       .def(nb::init<int64_t, int64_t>(), "threads"_a, "grain_size"_a = kGrainSize)

@@ -17,9 +17,6 @@
 namespace sharpbeam {
 namespace {
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
 ScreenView clusters_of(const Floats& weight, const Floats& bias, const Ids& start, const Ids& token, int64_t dim) {
   ScreenView screen{};
   screen.weight = checked<float>(weight, "cluster_weight", {kAnySize, dim});

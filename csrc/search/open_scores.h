@@ -8,7 +8,7 @@
 // layer that has closer estimates is asked for those first, and what they leave open is marked once more.
 //
 // Errors of rows are nearly independent: the sum of some is taken to be at most the root of the sum of their squares.
-// A preview's row states twice the 99th percentile of a sample, a scan's two deviations; the largest sums that were
+// A preview's row states twice the 99th percentile of a sample, a scan's three deviations; the largest sums that were
 // measured are .6 to .8 of that root.
 #pragma once
 
