@@ -145,7 +145,8 @@ def _constant(choice: str) -> str:
 def _check(name: str, field: Field[Any]) -> Iterator[str]:
     """The bounds of an option, if it has any that its type does not; false for NaN."""
     bounds, signs = field.metadata["bounds"], {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    kept = {kind: bound for kind, bound in bounds.items() if math.isfinite(bound) and _type(field) != "uint64_t"}
+    own = {} if _type(field) == "uint64_t" else bounds
+    kept = {kind: bound for kind, bound in own.items() if math.isfinite(bound) and bound < 2**63}
     if kept:
         holds = " && ".join(f"{name} {signs[kind]} {bound}" for kind, bound in kept.items())
         line = f'    require({holds}, "{name}", "{bounds_text(bounds)}");\n'

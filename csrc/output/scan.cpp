@@ -57,11 +57,15 @@ void ScanLayer::set_longest() {
   for (int64_t token = 0; token < vocab(); ++token) {
     const double norm = norm_.get()[token], lost = lost_.get()[token], share = 1.0 / static_cast<double>(vocab());
     if (norm > most)
-      longest_.push_back(static_cast<int32_t>(token)), add_to_mean(token, -1.0);
+      longest_.push_back(static_cast<int32_t>(token));
     else
       mean_norm_ += norm * norm * share, mean_lost_ += lost * lost * share;
   }
   mean_norm_ = std::sqrt(mean_norm_), mean_lost_ = std::sqrt(mean_lost_);
+  if (longest_.empty()) return;
+  matrix_.read([&](int64_t token) {
+    if (norm_.get()[token] > most) add_to_mean(token, -1.0);
+  });
 }
 
 Bound ScanLayer::bound_of(const Int8Hidden& row) const {

@@ -37,9 +37,8 @@ class ScanLayer final : public NormalizingLayer {
   }
   void score(const LayerRows& rows, const int32_t* token, bool normalize, float* log_prob) const override;
 
-  // The same, for tests and reports: `total` [rows] gets the normalizer, 0 without `normalize`; `rescored` [rows] the
-  // number of tokens that took exact logits: the k largest, kRefined with `normalize` if that is more, and all that
-  // could be among the k best; vocab where that is many. Either may be null.
+  // The same, for tests and reports: `total` [rows] gets the normalizer, 0 without `normalize`; `rescored` [rows] how
+  // many tokens took exact logits, vocab where many did. Either may be null.
   void rank(const LayerRows& rows, int64_t k, bool normalize, float* log_prob, int32_t* token, float* total,
             int32_t* rescored) const;
 

@@ -125,8 +125,7 @@ std::vector<const float*> row_pointers(const float* array, int64_t rows, int64_t
 
 void check_heads(int64_t heads, int64_t dim) {
   if (heads < 1 || dim % heads != 0)
-    throw std::invalid_argument("heads is " + std::to_string(heads) + "; it must divide the width, " +
-                                std::to_string(dim));
+    throw std::invalid_argument("heads is " + std::to_string(heads) + "; it must divide " + std::to_string(dim));
 }
 
 FloatArray multihead_scores(Floats query, Floats keys, int64_t heads, const char* isa) {
@@ -183,9 +182,8 @@ float log_sum_exp(Floats x, const char* isa) {
 
 Tuple<FloatArray, IdArray> top_k(Floats x, int64_t k, const char* isa) {
   const float* from = checked(x, "x", {kAnySize});
-  if (k < 1 || k > size_of(x, 0)) {
+  if (k < 1 || k > size_of(x, 0))
     throw std::invalid_argument("k is " + std::to_string(k) + "; it must be from 1 to " + std::to_string(x.shape(0)));
-  }
   auto values = new_array<float>({static_cast<size_t>(k)});
   auto indices = new_array<int32_t>({static_cast<size_t>(k)});
   table_named(isa).top_k(from, size_of(x, 0), k, values.data, indices.data);
@@ -222,16 +220,11 @@ Names profiled_names() {
 }
 
 int64_t run_peak(const char* compute_type, int64_t steps, const char* isa) {
-  const Kernels& table = table_named(isa);
-  switch (compute_type_named(compute_type)) {
-    case ComputeType::float32:
-      return table.peak_float32(steps);
-    case ComputeType::int16:
-      return table.peak_int16(steps);
-    case ComputeType::int8:
-      return table.peak_int8(steps);
-  }
-  return 0;
+  const ComputeType type = compute_type_named(compute_type);
+  const auto peak = type == ComputeType::float32 ? &Kernels::peak_float32
+                    : type == ComputeType::int16 ? &Kernels::peak_int16
+                                                 : &Kernels::peak_int8;
+  return (table_named(isa).*peak)(steps);
 }
 
 void bind_cells_and_attention(nb::module_& module) {

@@ -110,7 +110,7 @@ struct SearchFields {
     require(stop_margin >= 0, "stop_margin", "0 or more");
     require(max_score_margin >= 0, "max_score_margin", "0 or more");
     require(max_score_ratio >= 1, "max_score_ratio", "at least 1 and below inf");
-    require(max_children >= 1, "max_children", "1 or more");
+    require(max_children >= 1, "max_children", "at least 1 and below 9223372036854775808");
     require(repetition_penalty >= 1 && repetition_penalty <= 1000, "repetition_penalty", "between 1 and 1000");
     require(no_repeat_ngram_size >= 0 && no_repeat_ngram_size <= 100000, "no_repeat_ngram_size",
             "between 0 and 100000");
@@ -121,7 +121,7 @@ struct SearchFields {
     require(min_length >= 0, "min_length", "0 or more");
     require(max_length >= 1 && max_length <= 100000, "max_length", "between 1 and 100000");
     require(temperature > 0 && temperature <= 1000, "temperature", "above 0 and at most 1000");
-    require(top_k >= 0, "top_k", "0 or more");
+    require(top_k >= 0, "top_k", "at least 0 and below 9223372036854775808");
     require(top_p > 0 && top_p <= 1, "top_p", "above 0 and at most 1");
   }
 };

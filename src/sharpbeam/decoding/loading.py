@@ -260,7 +260,7 @@ def find_models(model: ModelName) -> tuple[Path, ...]:
     """
     if isinstance(model, str) and "+" in model and "://" not in model and not os.path.exists(model):
         model = model.split("+")
-    if not isinstance(model, Sequence) or isinstance(model, str):
+    if not isinstance(model, Sequence) or isinstance(model, (str, bytes)):
         return (find_model(model),)
     if not model or "" in model:
         what = "a name in the list of models" if model else "the list of models"

@@ -23,7 +23,7 @@ class Answer:
     """
 
     text: str
-    score: float | None  # log_prob / length ** length_penalty, where length counts eos; higher is better
+    score: float | None  # log_prob / length ** length_penalty, length counting the eos of each sentence
     log_prob: float | None  # sum of token_scores
     tokens: tuple[str, ...]  # pieces of the target vocabulary, without eos
     token_scores: tuple[float, ...]  # log probability of each token, and of eos at the end if it was reached

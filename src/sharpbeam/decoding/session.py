@@ -248,12 +248,9 @@ class Session(Generic[T]):
         self.loaded.teams.take_back(teams)
 
     def renew(self) -> bool:
-        """Take requests again after `seal`, all of which are done.
-
-        False if the session should be closed instead: it has unfinished requests, or runs that cannot be used again.
-        """
+        """Take requests again after `seal`; False if it should be closed instead: it gave up, or is not done."""
         self._sealed = False
-        return not self.pending and all(map(Worker.reusable, self._workers))
+        return not (self.pending or self._closed) and all(map(Worker.reusable, self._workers))
 
     def _serve(self, number: int, workers: int, team: Team) -> None:
         """Body of a thread of the session."""

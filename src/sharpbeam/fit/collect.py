@@ -44,7 +44,7 @@ BATCH_TOKENS = 512  # source tokens that are decoded together
 DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
 LONGEST = 256  # source tokens; what is beyond is cut off
 FACTOR = 2.5  # tokens for each source token, where the model names no number: a translation that is longer loops
-FORMAT = 3  # of the parts
+FORMAT = 4  # of the parts
 IDENTITY = "collection.json"
 ROUNDING = 1e-3  # of a log probability that a search compares
 T = TypeVar("T")
@@ -270,25 +270,25 @@ class Collector:
         path, text = self.folder / IDENTITY, json.dumps(identity, indent=2, sort_keys=True) + "\n"
         if not path.exists():
             write_text(path, text)
-        elif path.read_text(encoding="utf-8") != text:
+        elif path.read_bytes() != text.encode():
             raise InputError(
                 f"{self.folder} holds hidden vectors of another model, other text or other options (see {path.name} "
                 "there); remove it or give another --work folder."
             )
 
 
-def distinct(lines: Iterable[T]) -> Iterator[T]:
-    """Lines, or pairs of them, each once."""
-    earlier = set[T]()
+def distinct(lines: Iterable[T], key: Callable[[T], int] = hash) -> Iterator[T]:
+    """Lines, or pairs of them, each once; only keys are kept."""
+    earlier = set[int]()
     for line in lines:
-        if line not in earlier:
-            earlier.add(line)
+        if (own := key(line)) not in earlier:
+            earlier.add(own)
             yield line
 
 
 def distinct_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that are not empty, each once."""
-    return distinct(line for line in lines if line.strip())
+    """Lines that are not empty, each once, however they are spaced."""
+    return distinct(filter(str.strip, lines), lambda line: hash(" ".join(line.split())))
 
 
 def collect_rows(

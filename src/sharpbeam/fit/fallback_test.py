@@ -143,8 +143,10 @@ def fit_fallback_test(
                 parts.append(_collected(loaded, shortlist, lines, beam_size, direction, count, advance))
     rows = FallbackRows.joined(parts)
     held_out = rows.sentence % HELD_OUT == 0
-    report.note(f"fitting to {int((~held_out).sum())} hidden vectors")
     of_beam = np.arange(len(held_out)) >= sum(len(part.sentence) for part in parts[: len(texts)])
+    if held_out.all() or not (held_out & of_beam).any():
+        raise InputError("the text is too short to fit and to measure a fallback test; give more --text.")
+    report.note(f"fitting to {int((~held_out).sum())} hidden vectors")
     test = calibrated(fit_network(rows.select(~held_out)), rows.select(held_out & of_beam), fidelity)
     measure = measure_test(test, rows.select(held_out & of_beam))
     if measure.bound < fidelity:

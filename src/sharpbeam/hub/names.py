@@ -18,6 +18,7 @@ REGISTRIES = ("firefox", "bergamot", "opus", "hf", "ct2")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?", re.ASCII)  # with a branch, tag or commit
 _REGION = r"(?:[-_][A-Za-z0-9]{2,8})"  # or script
 PAIR = re.compile(rf"([a-z]{{2,3}}{_REGION}??)-([a-z]{{2,3}}{_REGION}?)(/[a-z][\w-]*)?", re.ASCII)
+_URL = re.compile(r"https?://[^#]*(#sha256=[0-9a-f]{64})?")
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tgz|zip)$")
 
 
@@ -53,6 +54,8 @@ class Name:
 def name_of(text: str) -> Name | None:
     """The name that `text` is; None for what is no name of a model to fetch. Raises OptionError for a wrong one."""
     if text.startswith(("http://", "https://")):
+        if not _URL.fullmatch(text):
+            raise OptionError(f"the model is {text!r}; after # write sha256= and 64 hexadecimal digits.")
         return Name("url", text)
     registry, colon, rest = text.partition(":")
     if not colon or registry not in REGISTRIES:

@@ -57,7 +57,7 @@ class SearchOptions(Schema):
         lt=math.inf,
     )
     max_children: int | None = advanced_option(
-        None, "variable width: keep at most this many continuations of one hypothesis", ge=1
+        None, "variable width: keep at most this many continuations of one hypothesis", ge=1, lt=2**63
     )
     finishing: Finishing = advanced_option(
         "leave",
@@ -221,7 +221,7 @@ class SamplingOptions(Schema):
     )  # fmt: skip
     top_k: int = advanced_option(
         0, "draw from this many of the likeliest tokens; 0 = all, which is slow for large vocabularies",
-        ge=0, other_names=("sampling_topk",),
+        ge=0, lt=2**63, other_names=("sampling_topk",),
     )  # fmt: skip
     top_p: float = advanced_option(
         1.0, "draw from the fewest of the likeliest tokens that have this probability together",

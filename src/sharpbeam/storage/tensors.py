@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from sharpbeam.models.config import SCALE
@@ -115,5 +115,8 @@ def save_tensors(
             arrays[name] = tensor.values()
     path.touch()
     mode = path.stat().st_mode
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata)
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata)
+    except SafetensorError as error:  # a full disk
+        raise OSError(str(error)) from error
     path.chmod(mode)  # safetensors makes it private

@@ -29,7 +29,7 @@ WORD = re.compile(rf"[{ALONE}]|[^\W\d_{ALONE}]+(?:['\u2019][^\W\d_]+)?|\d+(?:[.,
 LONGEST_PERIOD = 12  # words of a loop
 _COPIES = re.compile(rf"(.{{1,{LONGEST_PERIOD}}}?)\1\1+", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'\u2019\u00a0\u202f]\d+)*(?![\w])")
-_BOTH, _TWICE = re.compile(r",.*\.|\..*,"), re.compile(r"\d+(?:\.\d+){2,}|\d+(?:,\d+){2,}")  # 1,250.75; 1.250.75
+_TWICE = re.compile(r"\d+(?:\.\d+){2,}|\d+(?:,\d+){2,}")  # 1.250.75
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _JOINS = re.compile(r"(?<=\d)[.,:'\u2019\s](?=\d)")
 _AFTERNOON = re.compile(r"(?::\d\d)?\s*[pP]\.?\s?[mM]\b")
@@ -137,7 +137,7 @@ def lost_numbers(source: str, answer: str) -> list[tuple[int, int]]:
         forms = {digits} | ({re.sub(r"(?:000)+$", "", digits)} & whole)
         if _AFTERNOON.match(plain, number.start() + len(re.split(r"\D", number[0])[0])):
             forms.add(str(int(re.split(r"\D", number[0])[0]) % 12 + 12))
-        if (_BOTH.search(number[0]) and digits in twice) or (
+        if ({",", "."} <= {*number[0]} and digits in twice) or (  # 1,250.75
             not forms & groups and (_THOUSANDS.fullmatch(number[0]) or not {*re.findall(r"\d+", number[0])} <= groups)
         ):
             lost.append(number.span())

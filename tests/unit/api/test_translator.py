@@ -18,6 +18,7 @@ from sharpbeam import Generator, InputError, MachineOptions, ModelError, OptionE
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.loading import find_model
+from sharpbeam.decoding.session import Session
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.scheduling.queue import RequestQueue
@@ -251,6 +252,23 @@ def test_stopping_early_leaves_no_thread(tiny_model: Path, texts: list[str], thr
     with pytest.raises(KeyboardInterrupt):
         translator.translate(texts, progress=interrupt, max_length=50, batch_tokens=10)
     assert not [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_translator_whose_step_was_interrupted_translates_again(
+    tiny_model: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    translator = Translator(tiny_model, threads=1)
+    expected = translator.translate(texts[:count], beam_size=3)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            translator.translate(texts[:count], beam_size=3)
+    assert translator.translate(texts[:count], beam_size=3) == expected
 
 
 def test_progress_counts_every_text(native: Translator, texts: list[str]) -> None:

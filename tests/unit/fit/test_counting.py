@@ -145,17 +145,17 @@ def test_a_killed_count_resumes_to_the_same_bytes(parts: LoadedModel, sentences:
 
 
 def test_counting_keeps_no_vectors(parts: LoadedModel, sentences: list[str], tmp_path: Path) -> None:
-    """Four times the text takes no more memory, nor files."""
+    """Four times the text takes a key of each line more memory, and no more files."""
     peaks = []
     for times in (1, 4):
-        lines = [f"{sentence}{' ' * i}" for i in range(1, times + 1) for sentence in sentences]  # all different
+        lines = [f"{sentence}{'.' * i}" for i in range(1, times + 1) for sentence in sentences]  # all different
         source, tally = tally_of(Collector(parts, tmp_path / str(times), BEAM, K), lines)
         tracemalloc.start()
         number = count_more([source], [tally], "", 10**9, Reporter())
         peaks.append((number, tracemalloc.get_traced_memory()[1], len(list(source.collector.folder.iterdir()))))
         tracemalloc.stop()
     assert peaks[1][0] > 3.9 * peaks[0][0]
-    assert peaks[1][1] < 1.3 * peaks[0][1] and peaks[1][2] == peaks[0][2]
+    assert peaks[1][1] < peaks[0][1] + 200 * 3 * len(sentences) and peaks[1][2] == peaks[0][2]
 
 
 def test_a_tally_in_parts_is_that_of_all_and_of_a_table() -> None:

@@ -112,5 +112,8 @@ def test_a_fidelity_that_is_not_reached_writes_nothing(fitted: tuple[Path, Path]
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(InputError, match="No fallback test was written"):
         fit_shortlist(folder, pairs=text.parent / "pairs.tsv", text=text, fidelity=0.99999, overwrite=True, frequent=9)
+    (one := tmp_path / "one.txt").write_text(text.read_text().splitlines()[0] + "\n")
+    with pytest.raises(InputError, match="the text is too short to fit and to measure"):
+        fit_fallback_test(folder, one, fidelity=0.01, vectors=3000)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not list(folder.glob("shortlist_test.*"))

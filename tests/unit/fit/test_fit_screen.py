@@ -52,11 +52,11 @@ def test_a_fit_reports_its_stages_and_results(model: Path, text: Path) -> None:
 
 
 def test_a_fidelity_that_a_fit_reached_can_be_asked_for(model: Path, text: Path) -> None:
-    """The fit succeeds by the bound on the text that its test was set on; that on other text may be lower."""
+    """The fit succeeds by the bound on the text that its test was set on; that on other text says nothing."""
     fit_screen(model, text, options=OPTIONS)
     path = model / "screen.json"
     facts = json.loads(path.read_text())
-    facts["chosen_on"]["bound"], facts["held_out"]["bound"] = 0.97, 0.9
+    facts["chosen_on"]["bound"], facts["held_out"]["bound"] = 0.97, 0.99  # the larger of both has less confidence
     path.write_text(json.dumps(facts))
     translator = Translator(model)
     assert translator.translate(["ein Haus"], output_layer="screen", fidelity=0.97)

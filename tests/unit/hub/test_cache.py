@@ -21,7 +21,7 @@ import pytest
 from support.registry import BUCKET, RECORDS, STORE, Registry, send, sha256, tar_of
 
 import sharpbeam
-from sharpbeam.errors import InputError, ModelError, OutputError, SharpbeamError
+from sharpbeam.errors import InputError, ModelError, OptionError, OutputError, SharpbeamError
 from sharpbeam.hub import cache
 from sharpbeam.hub.names import name_of
 
@@ -91,6 +91,9 @@ def test_other_registries_give_their_files(registry: Registry) -> None:
     assert content(get(f"https://h.example/x.tar.gz#sha256={digest}")) == FILES
     with pytest.raises(ModelError, match="its SHA-256 is"):
         get(f"https://h.example/x.tar.gz#sha256={'0' * 64}")
+    for wrong in ("#sha265=" + digest, "#sha256=", f"#SHA256={digest}"):
+        with pytest.raises(OptionError, match="after # write sha256="):
+            get(f"https://h.example/x.tar.gz{wrong}")
 
 
 def test_an_archive_brings_a_model_to_a_machine_without_network(
