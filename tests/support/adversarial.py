@@ -28,11 +28,11 @@ def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floa
     outlier[:, 0] *= 300
     long_row = weight.copy()
     long_row[vocab // 2] *= 1e6
-    missed, beside = weight.copy(), hidden.copy()  # a likely token by a coordinate that is 0 in int8
+    missed, rows_missed = weight.copy(), hidden.copy()  # a likely token by a coordinate that is 0 in int8
     missed[:, -1] *= np.float32(0.01)
     missed[vocab // 2, 0] = 3000
-    beside[:, -1] = 10
-    beside[:, 0] = 0.039
+    rows_missed[:, -1] = 10
+    rows_missed[:, 0] = 0.039
     # The likely ones and hidden vectors are exact in int8, all other tokens lose alike.
     eighths, even, steps = whole / 256, np.zeros_like(bias), np.minimum(np.round(np.abs(hidden) * 32), 126)
     eighths[vocab // 8 :] += np.float32(0.45 / 256)
@@ -54,7 +54,7 @@ def layers(seed: int, vocab: int, width: int, rows: int) -> dict[str, tuple[Floa
         "huge biases": (weight, huge, hidden),
         "an outlier column": (outlier, bias, hidden),
         "a long row": (long_row, bias, hidden),
-        "a long row that is missed": (missed, bias, beside),
+        "a long row that is missed": (missed, bias, rows_missed),
         "likely ones are exact": (eighths, even, steps),
         "a mean row": (weight + 3, bias, hidden * np.float32(1e4)),
         "low rank": (low_rank, bias, hidden),
