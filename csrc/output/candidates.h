@@ -29,7 +29,7 @@ struct Bound {
   float by_a, by_b;
   double mean_square;                // of all but the longest
   std::span<const int32_t> longest;  // few tokens whose a is many times the usual one
-  double square(double a, double b) const { return by_a * a * (by_a * a) + by_b * b * (by_b * b); }
+  double square(double x, double y) const { return by_a * x * (by_a * x) + by_b * y * (by_b * y); }
 };
 
 // Memory that one row needs; each thread has its own.
