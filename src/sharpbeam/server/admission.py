@@ -20,7 +20,7 @@ class Admission:
 class Ticket:
     """The sentences of one request, counted until it ends: `with Ticket(admission, texts) as ticket`.
 
-    A text counts as one sentence until it is read: reading is work, too.
+    A text counts as one sentence until it is read; a file as none: those that wait must not keep each other out.
     """
 
     def __init__(self, admission: Admission, texts: int) -> None:
@@ -38,7 +38,7 @@ class Ticket:
     def add(self, sentences: int) -> None:
         """Count more sentences; raises Refused where they are too many, unless one has been answered."""
         limit = self._admission.limit
-        if not self._begun and self._admission.pending + sentences > limit:
+        if not self._begun and self._admission.pending + max(sentences, not self.texts) > limit:
             if self._pending + sentences > limit:
                 raise Refused(413, f"the request has more than {limit} sentences; split it")
             raise Refused(429, "the server is busy; try again later", AGAIN)

@@ -65,7 +65,7 @@ class Decoder:
                 answers = [self._ranked(job, rank) for job in value]
                 continue
             sentences = sum(job.begin is None for job in value)  # others are of the same sentences again
-            self.ticket.add(sentences - (answers is None))  # the text itself was counted as a sentence
+            self.ticket.add(sentences - (answers is None and self.ticket.texts > 0))  # a text itself was counted
             if answers is None and self.ticket.texts > 1:
                 await asyncio.sleep(0)  # others are read first: sentences that come together are decoded together
             answers = await self._decode(value)

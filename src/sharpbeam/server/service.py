@@ -128,7 +128,7 @@ class Service:
         """Translate the bytes of a file; raises Refused. Its source may be "auto"."""
         target = self.catalog.code_of(target)
         try:
-            with Ticket(self.admission, 1) as ticket:
+            with Ticket(self.admission, 0) as ticket:
                 source = await self._found(content, format, target) if source == "auto" else source
                 source = self.catalog.code_of(source)
                 route = self.catalog.route(source, target)
