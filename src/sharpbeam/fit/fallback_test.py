@@ -143,12 +143,13 @@ def fit_fallback_test(
                 parts.append(_collected(loaded, shortlist, lines, beam_size, direction, count, advance))
     rows = FallbackRows.joined(parts)
     held_out = rows.sentence % HELD_OUT == 0
-    of_beam = np.arange(len(held_out)) >= sum(len(part.sentence) for part in parts[: len(texts)])
-    if held_out.all() or not (held_out & of_beam).any():
+    measured = held_out & (np.arange(len(held_out)) >= sum(len(part.sentence) for part in parts[: len(texts)]))  # beam
+    if held_out.all() or not measured.any():
         raise InputError("the text is too short to fit and to measure a fallback test; give more --text.")
     report.note(f"fitting to {int((~held_out).sum())} hidden vectors")
-    test = calibrated(fit_network(rows.select(~held_out)), rows.select(held_out & of_beam), fidelity)
-    measure = measure_test(test, rows.select(held_out & of_beam))
+    fresh = rows.select(measured)
+    test = calibrated(fit_network(rows.select(~held_out)), fresh, fidelity)
+    measure = measure_test(test, fresh)
     if measure.bound < fidelity:
         raise InputError(
             f"fidelity is {fidelity}; on {measure.rows} rows of held-out text it is at least {measure.bound:.5f}. "

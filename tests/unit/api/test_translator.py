@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sharpbeam import Generator, InputError, MachineOptions, ModelError, OptionError, Scorer, Translation, Translator
+from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Translation, Translator
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.loading import find_model
 from sharpbeam.decoding.session import Session
 from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
 from sharpbeam.output_layers.interface import RowLayer
@@ -295,27 +294,6 @@ def test_a_model_that_gives_nan_names_the_text(tiny_model: Path, texts: list[str
         translator.translate(texts, **OPTIONS)
 
 
-def test_names_of_models(tiny_model: Path, tmp_path: Path) -> None:
-    assert find_model(tiny_model) == tiny_model and find_model(str(tiny_model)) == tiny_model
-    with pytest.raises(ModelError, match=r"there is no model 'no-such': .*Bundled are"):
-        Translator("no-such")
-    with pytest.raises(ModelError, match=r"cannot read .*config\.json"):
-        Translator(tmp_path)
-
-
-def test_bundled_models_are_found_by_name(monkeypatch: pytest.MonkeyPatch, tiny_model: Path, tmp_path: Path) -> None:
-    shutil.copytree(tiny_model, tmp_path / "bundled" / "xx-yy")
-    monkeypatch.setattr("sharpbeam.decoding.loading.resources.files", lambda package: tmp_path)
-    assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"
-    with pytest.raises(ModelError, match=r"Did you mean 'xx-yy'\? Bundled are: xx-yy"):
-        find_model("xx-zz")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "xx-yy").mkdir()
-    assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"  # next to a folder that is no model
-    shutil.copytree(tiny_model, tmp_path / "xx-yy", dirs_exist_ok=True)
-    assert find_model("xx-yy") == Path("xx-yy")  # which `convert` has written
-
-
 def test_a_vocabulary_of_another_size_is_refused(native: Translator, tiny_model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(tiny_model, folder)
@@ -353,16 +331,6 @@ def test_a_model_that_stops_early_can_sample(tiny_model: Path, tmp_path: Path, t
     assert Translator(folder).translate(texts[:1], sampling=True)
 
 
-def test_a_name_that_is_too_long_is_refused() -> None:
-    with pytest.raises(ModelError, match="there is no model 'xxx"):
-        Translator("x" * 300)
-
-
-def test_a_model_that_is_no_name_is_refused() -> None:
-    with pytest.raises(ModelError, match="the model is None; give a folder"):
-        Translator(None)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("name", ["unk_id", "bos_id", "eos_id", "pad_id"])
 def test_special_ids_must_be_those_of_the_vocabulary(tiny_model: Path, tmp_path: Path, name: str) -> None:
     config = read_config(tiny_model)
@@ -386,12 +354,6 @@ def test_options_of_the_machine_by_name(tiny_model: Path, texts: list[str]) -> N
     ):
         with pytest.raises(OptionError, match=re.escape(message)):
             Translator(tiny_model, **options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", [Translator, Generator, Scorer])
-def test_a_model_that_is_left_out_is_named(kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"missing 1 .* argument: 'model'"):
-        kind()
 
 
 def test_lines_have_the_rules_of_the_language_that_the_folder_names(tmp_path: Path) -> None:
