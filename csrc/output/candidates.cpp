@@ -15,7 +15,7 @@ constexpr int64_t kExactShare = 4;         // if more than one token in this man
 constexpr double kMostUncertain = 0x1p-7;  // nats; rows of models have a fiftieth, of outlier columns any size
 constexpr double kMostShared = 0x1p-3;     // nats, of a mean error; rows of models have a tenth of it
 constexpr double kMostUnlike = 16.0;       // rows of models have .5 to 1.9
-constexpr double kLeastOthers = 1e-6;      // of a sum of floats: less is not seen
+constexpr double kLeastOthers = 1e-6, kNothing = 24.0;  // of a sum of floats: less is not seen; nats below one
 // The others share some of the mean error of the refined logits, and some of the mean error of all tokens. What is left
 // is one error of all of them, kCommon times the size of the refined errors, and one of each, of that size: kDeviations
 // of their root sum of squares are stated. Of 3,000 rows each of two models, 99.9% were within 3.3.
@@ -118,7 +118,7 @@ bool Candidates::hides_long_rows(float total) const {
   double most = 0.0;
   for (const int32_t t : bound_.longest) {
     const double bound = approx_[t] + bound_.by_a * bound_.a[t] + bound_.by_b * bound_.b[t];
-    if (std::find(found, end, t) == end) most += std::exp(bound - total);
+    if (!(bound < total - kNothing) && std::find(found, end, t) == end) most += std::exp(bound - total);
   }
   return !(most <= kMostUncertain);
 }
