@@ -112,10 +112,7 @@ class TextDecoder(ModelUser, Generic[T]):
         return Session(self.loaded, settings.changed(**keywords))
 
     def _decode(
-        self,
-        texts: Sequence[str],
-        options: DecodeOptions,
-        target_prefix: Prefixes = None,
+        self, texts: Sequence[str], options: DecodeOptions, target_prefix: Prefixes = None
     ) -> Generator[tuple[int, T], None, None]:
         """Decode `texts` in a session of their own; yields (index in `texts`, answer) as they finish.
 

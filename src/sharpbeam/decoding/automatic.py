@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions, OutputLayerOptions
 from sharpbeam.output_layers.preview import FIDELITY
-from sharpbeam.output_layers.registry import output_layers
+from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.storage.records import TUNED, TUNED_AGAIN
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ WORTH_IT = {"greedy": 1.1, "scores": 1.1, "beam": 1.15}
 
 def automatic_layer(loaded: LoadedModel, options: DecodeOptions) -> str:
     """The name of the fastest layer for the options that is known."""
-    if loaded.fastest and _reaches(loaded, options.output):
+    search = options.search
+    estimates = search.settles and not options.sampling.top_k  # others take exact sums of all rows of a preview
+    if loaded.fastest and (estimates or loaded.fastest != "preview") and _reaches(loaded, options.output):
         return loaded.fastest
-    kind = "beam" if options.search.beam_size > 1 else "scores" if options.search.needs_log_prob else "greedy"
+    kind = "beam" if search.beam_size > 1 else "scores" if search.needs_log_prob else "greedy"
     gains = loaded.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
-    fitted = gains and loaded.language_tags.among(options.languages, loaded.artifacts.directions)
+    fitted = estimates and gains and loaded.language_tags.among(options.languages, loaded.artifacts.directions)
     return "preview" if fitted else "scan"
 
 
@@ -41,7 +43,9 @@ def _reaches(loaded: LoadedModel, options: OutputLayerOptions) -> bool:
 def tuned_layer(loaded: LoadedModel) -> str:
     """The output layer that `sharpbeam tune` found; empty if none, or where it is no more what was measured."""
     name = str(loaded.tuned.get("output_layer", ""))
-    if not name or (name in output_layers() and loaded.tuned["artifacts"] in (None, loaded.artifacts.digests(name))):
+    found = loaded.artifacts.digests(name) if name in output_layers() else {}
+    whole = name in output_layers() and found.keys() >= set(find_output_layer(name).needs)
+    if not name or (whole and loaded.tuned["artifacts"] in (None, found)):
         return name
     message = f"{loaded.folder / TUNED}: not used, the {name} that was measured is gone or another. {TUNED_AGAIN}"
     logging.getLogger("sharpbeam").warning("%s", message)

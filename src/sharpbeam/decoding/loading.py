@@ -316,17 +316,11 @@ def load_model(
             loaded.gains.update(loaded.artifacts.gains())
         return loaded
     ensemble = EnsembleModel([member.model for member in members])
-    positions = min((m.max_positions for m in members if m.max_positions), default=0)
+    most = min((m.max_positions for m in members if m.max_positions), default=0)
     footprint = Footprint(sum(m.footprint.row for m in members), sum(m.footprint.position for m in members))
     exact = ExactLayer.build(*ensemble.output(), machine.isa, deferred=True)
     return replace(
-        first,
-        folders=folders,
-        model=ensemble,
-        exact=exact,
-        footprint=footprint,
-        max_positions=positions,
-        options=options,
+        first, folders=folders, model=ensemble, exact=exact, footprint=footprint, max_positions=most, options=options
     )
 
 

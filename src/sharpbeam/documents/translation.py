@@ -110,10 +110,7 @@ def translate_document(
 
 
 def run_steps(
-    steps: Steps[R],
-    translator: Translator,
-    options: DecodeOptions,
-    progress: Callable[[int], None] | None = None,
+    steps: Steps[R], translator: Translator, options: DecodeOptions, progress: Callable[[int], None] | None = None
 ) -> R:
     """Decode the jobs of `steps` with a translator; `progress` is called with the number of jobs that just finished."""
 

@@ -103,9 +103,7 @@ class OutputLayerOptions(Schema):
     """The output layer: how the next tokens are found."""
 
     output_layer: str = option(
-        "auto",
-        f"how next tokens are found: {', '.join(_output_layers())}",
-        choices=_output_layers,
+        "auto", f"how next tokens are found: {', '.join(_output_layers())}", choices=_output_layers
     )
     fidelity: float | None = advanced_option(
         None,

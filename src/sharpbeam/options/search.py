@@ -176,18 +176,16 @@ class SearchOptions(Schema):
     @property
     def needs_log_prob(self) -> bool:
         """Whether log probabilities matter: greedy search without scores needs the best token only."""
-        return (
-            self.return_scores
-            or self.beam_size > 1
-            or self.search != "beam"
-            or self.sampling
-            or self.return_alternatives
-            or self.attends
-            or self.cube_pruning != "none"
-            or self.early_stopping == "proven"
-            or self.prefix_bias_beta > 0
-            or self.max_score_ratio is not None
-        )
+        kinds = self.search != "beam" or self.sampling or self.cube_pruning != "none" or self.return_alternatives
+        compared = self.beam_size > 1 or self.early_stopping == "proven" or self.max_score_ratio is not None
+        return kinds or compared or self.return_scores or self.attends or self.prefix_bias_beta > 0
+
+    @property
+    def settles(self) -> bool:
+        """Whether scores may be estimates, of which close ones are settled: `BeamSearch` in csrc/search/beam.cpp."""
+        limits = self.stop_margin, self.max_score_margin, self.max_score_ratio
+        adds = self.repetition_penalty > 1 or self.prefix_bias_beta > 0 or self.cube_pruning != "none"
+        return not adds and self.finishing == "leave" and limits == (None, None, None)
 
     def for_coverage(self) -> SearchOptions:
         """The same search for all finished hypotheses that a coverage penalty chooses from; itself without one."""

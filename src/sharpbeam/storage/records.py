@@ -80,9 +80,7 @@ def read_precision(folder: Path) -> Precision | None:
         precision = Precision(tried=tried, **facts)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} cannot be read ({error}). {PRECISION_AGAIN}") from error
-    if precision.compute_type not in ("int8", "int16", "float32"):
-        allowed = "it must be int8, int16 or float32"
-        raise ModelError(f"{path}: compute_type is {precision.compute_type!r}; {allowed}. {PRECISION_AGAIN}")
+    _check_type(path, precision.compute_type, PRECISION_AGAIN)
     return precision if weights == read_facts(folder).digest else None
 
 
@@ -100,10 +98,14 @@ def read_tuned(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     facts = read_record(path, {FORMAT_VERSION}, TUNED_AGAIN)
-    choices = {name: facts.get(name) for name in ("compute_type", "output_layer")}
-    if not all(isinstance(choice, str) for choice in choices.values()):
-        raise ModelError(f"{path}: compute_type and output_layer must be names. {TUNED_AGAIN}")
-    return choices | {"artifacts": facts.get("artifacts")}  # an old file has none
+    choices = {name: facts.get(name) for name in ("compute_type", "output_layer", "artifacts")}  # an old file has none
+    _check_type(path, choices["compute_type"], TUNED_AGAIN)
+    return choices
+
+
+def _check_type(path: Path, found: object, advice: str) -> None:
+    if found not in ("int8", "int16", "float32"):
+        raise ModelError(f"{path}: compute_type is {found!r}; it must be int8, int16 or float32. {advice}")
 
 
 def _save(path: Path, facts: Mapping[str, Any]) -> None:

@@ -56,6 +56,7 @@ def test_what_was_tuned_is_taken_and_what_is_broken_refused(tiny_model: Path, tm
         "[]",
         '{"format_version": 1}',
         '{"format_version": 9, "compute_type": "int8", "output_layer": "scan"}',
+        '{"format_version": 1, "compute_type": "float16", "output_layer": "scan"}',
     ):
         (folder / TUNED).write_text(text)
         with pytest.raises(ModelError, match=TUNED):
@@ -74,7 +75,33 @@ def test_a_tuned_layer_is_taken_as_far_as_it_was_measured_and_is_there(tiny_mode
     assert chosen(Translator(folder)) == ("int8", "scan") and "tuned.json: not used" in caplog.text
     for path in folder.glob("preview.*"):
         path.unlink()
-    assert chosen(Translator(folder)) == ("int8", "scan")
+    for found in ({}, None):  # as for a layer that reads none, and as in an old file
+        save_tuned(folder, "int8", "preview", found, {})
+        assert chosen(Translator(folder)) == ("int8", "scan")
+
+
+def test_a_preview_is_left_by_searches_that_take_exact_sums_of_all_rows(tiny_model, sentences, tmp_path):
+    folder, text = Path(shutil.copytree(tiny_model, tmp_path / "model")), tmp_path / "text"
+    text.write_text("\n".join(sentences))
+    fit_preview(folder, text, vectors=200)
+    path = folder / "preview.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"gains": {"greedy": 9.0, "scores": 9.0, "beam": 9.0}}))
+    measured = Translator(folder).loaded
+    save_tuned(folder, "int8", "preview", measured.artifacts.digests("preview"), {})
+    estimated = {}, {"beam_size": 1}, {"no_repeat_ngram_size": 2}, {"return_scores": True}, {"sampling": True}
+    summed = (
+        {"beam_size": 1, "repetition_penalty": 1.2},
+        {"prefix_bias_beta": 0.1},
+        {"stop_margin": 3.0},
+        {"max_score_margin": 2.5},
+        {"max_score_ratio": 1.5},
+        {"finishing": "stay"},
+        {"cube_pruning": "approximate"},
+        {"sampling": True, "top_k": 5},
+    )
+    for loaded in (measured, Translator(folder).loaded):
+        assert {loaded.layer_name(DecodeOptions.of(**options)) for options in estimated} == {"preview"}
+        assert {loaded.layer_name(DecodeOptions.of(**options)) for options in summed} == {"scan"}
 
 
 def test_a_preview_is_taken_for_the_directions_that_it_was_fitted_to(make_transformer, sentences, tmp_path):
