@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_model, load_model
-from sharpbeam.errors import ModelError, OptionError, computing
+from sharpbeam.errors import InputError, ModelError, OptionError, computing
 from sharpbeam.fit.collect import collect_rows, distinct_lines
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.texts import Texts, texts_or_sample
@@ -35,6 +35,7 @@ from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.output_layers.preview import DEVIATIONS, LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.sample import crossed
 from sharpbeam.types import Floats, Ids
@@ -56,7 +57,7 @@ STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that w
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
 SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
 REQUESTS, TIMED, TIMES = (1, 8), 40, 3  # at a time, steps, and times, that gains are measured with
-VECTORS = 6000  # hidden vectors that a basis of some hundred coordinates needs
+VECTORS, LEAST_VECTORS = 6000, 100  # hidden vectors that a basis of some hundred coordinates needs; of any fit
 FEWEST = VECTORS // 2  # that gains mean something of: with fewer, other text takes many more exact logits
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
 
@@ -99,8 +100,9 @@ def fit_preview(
     `vectors` hidden vectors, of sentences that are crossed where there are too few, and seconds. Raises OptionError for
     options that do not fit, ModelError for a model, InputError for text and OutputError for a folder that fail.
     """
-    require(vectors >= 100, "vectors", vectors, "100 or more")
+    require(vectors >= LEAST_VECTORS, "vectors", vectors, f"{LEAST_VECTORS} or more")
     folder, report = find_model(str(model)), Reporter(progress)
+    check_folder(folder, f"the preview to {folder}", "a copy of the model")
     task = architecture_of(read_config(folder)).task
     if not text and task == "language":
         raise OptionError("text is empty; a language model needs a file of text to read: --text FILE.")
@@ -120,10 +122,12 @@ def fit_preview(
         parts.append(rows["hidden"])
         beams += [] if task == "language" else [collect_rows(scanned, sentences, count, 5, 1, direction)[1]["hidden"]]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
+    if len(samples) < LEAST_VECTORS:
+        raise InputError(f"the text gives {len(samples)} hidden vectors; it must give {LEAST_VECTORS}: give more text.")
     report.note(f"fitting to {len(samples)} hidden vectors")
     with computing(ModelError, f"fit the preview of {folder}"):
         preview = find_preview(weight, bias, samples)
-    gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts))
+    gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts), machine.isa)
     facts = {"vectors": len(samples), "sample": not text, "gains": gains if len(samples) >= FEWEST else {}}
     facts["directions"] = [direction.languages.scope("direction") for direction, _ in texts]
     loaded.artifacts.save("preview", preview, facts)
@@ -292,13 +296,15 @@ def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats,
     return Normalizer(DEPTH, near, far, spread)
 
 
-def gains_of(weight: Floats, bias: Floats, preview: Preview, samples: Floats, beams: Floats) -> dict[str, float]:
+def gains_of(
+    weight: Floats, bias: Floats, preview: Preview, samples: Floats, beams: Floats, isa: str = "auto"
+) -> dict[str, float]:
     """Times that the preview is faster than a scan on this machine, for a single request and a batch.
 
     "greedy" is a search without normalizers, "scores" one with scores, "beam" one of width 5, whose rows `beams` [N, D]
     are less sure than the `samples` of greedy search. By processor time, the median of `TIMES`.
     """
-    layer, scan = PreviewLayer.build(weight, bias, preview), ScanLayer.build(weight, bias)
+    layer, scan = PreviewLayer.build(weight, bias, preview, isa), ScanLayer.build(weight, bias, isa)
     sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, samples[:1]) for _ in range(5))
 
     def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:

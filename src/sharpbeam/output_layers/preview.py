@@ -116,9 +116,9 @@ class PreviewLayer(NativeNormalizing[_core.PreviewLayer]):
 
 def build_layer(inputs: LayerInputs) -> OutputLayer:
     """The layer of a model's preview; with fidelity 1 its scan. Raises ModelError if there is no preview."""
-    preview: Preview = inputs.artifacts.read("preview")
     fidelity = inputs.options.fidelity
     if fidelity == 1:
         return inputs.layer("scan")
+    preview: Preview = inputs.artifacts.read("preview")
     require((fidelity or 0.0) <= FIDELITY, "fidelity", fidelity, f"at most {FIDELITY} with preview, or 1, its scan")
     return PreviewLayer.build(inputs.weight, inputs.bias, preview, inputs.isa)

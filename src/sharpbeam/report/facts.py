@@ -13,7 +13,7 @@ from sharpbeam.errors import ModelError
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.storage.artifacts import FolderArtifacts, present_artifacts
 from sharpbeam.storage.model_folder import read_facts, read_tensors, verify_weights, weight_types
-from sharpbeam.storage.records import read_precision
+from sharpbeam.storage.records import read_precision, read_tuned
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.types import Floats
 from sharpbeam.version import program_version
@@ -53,7 +53,7 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
         "source_vocabulary": f"{type(source).__name__}, {len(source)} entries",
         "target_vocabulary": "the same" if target is source else f"{type(target).__name__}, {len(target)} entries",
         **_fitted(folder, (weight, tensors["output_bias"]), (source, target)),
-        **_precision(folder),
+        **_choices(folder),
         "decoding": facts.decoding,
         **{name: value for name, value in config_fields.items() if not name.endswith("vocab_size")},
         "special_words": {name: target.piece(token) for name, token in config_fields.items() if name.endswith("_id")},
@@ -61,13 +61,13 @@ def describe_model(model: str | Path, *, verify: bool = False) -> dict[str, Any]
     }
 
 
-def _precision(folder: Path) -> dict[str, str]:
-    """The number type that auto means and its evidence, or its fault; nothing if it was not measured."""
+def _choices(folder: Path) -> dict[str, Any]:
+    """The number type that auto means and its evidence, and what was tuned; the fault of a file that says so."""
     try:
-        precision = read_precision(folder)
+        precision, tuned = read_precision(folder), read_tuned(folder)
     except ModelError as error:
-        return {"compute_type": str(error)}
-    return {} if precision is None else {"compute_type": precision.summary()}
+        return {"not_used": str(error)}
+    return ({} if precision is None else {"compute_type": precision.summary()}) | ({"tuned": tuned} if tuned else {})
 
 
 def _fitted(folder: Path, output: tuple[Floats, Floats], vocabularies: tuple[Vocabulary, Vocabulary]) -> dict[str, Any]:
@@ -76,6 +76,9 @@ def _fitted(folder: Path, output: tuple[Floats, Floats], vocabularies: tuple[Voc
     artifacts = FolderArtifacts(folder, *output, (source.serialized, target.serialized), len(source))
     faults = {name: artifacts.fault(name) for name in present_artifacts(folder)}
     facts: dict[str, Any] = {"fitted": [name for name, fault in faults.items() if not fault]}
+    if "preview" in facts["fitted"]:
+        own = artifacts.facts("preview")
+        facts["preview"] = {"vectors": own.get("vectors"), "sample": own.get("sample")} | artifacts.gains()
     if "screen" in facts["fitted"]:
         screens = artifacts.read("screen")
         facts["screen"] = "for all" if screens.per == "all" else f"per {screens.per}: {', '.join(screens.by_scope)}"

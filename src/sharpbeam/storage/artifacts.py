@@ -122,7 +122,7 @@ class FolderArtifacts:
         """Times that the preview was measured to be faster than a scan, by kind of search."""
         gains = self.facts("preview").get("gains") if self.has("preview") else None
         found = gains.items() if isinstance(gains, dict) else ()
-        return {str(name): float(gain) for name, gain in found if isinstance(gain, int | float)}
+        return {str(name): round(float(gain), 3) for name, gain in found if isinstance(gain, int | float)}
 
     @cached_property
     def directions(self) -> list[str]:

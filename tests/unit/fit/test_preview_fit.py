@@ -10,13 +10,15 @@ import pytest
 from sharpbeam.decoding.automatic import WORTH_IT
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
 from sharpbeam.decoding.sample import sample_of
-from sharpbeam.errors import OptionError
+from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import distinct_lines
 from sharpbeam.fit.layer import fit_layer
 from sharpbeam.fit.preview import FEWEST, fit_preview, worth_fitting
 from sharpbeam.fit.texts import sentences_or_sample, texts_or_sample
 from sharpbeam.options.decode import DecodeOptions, MachineOptions, OutputLayerOptions
+from sharpbeam.report.facts import describe_model
 from sharpbeam.storage import artifacts
+from sharpbeam.storage.records import save_tuned
 from sharpbeam.text.sample import crossed, languages_of, sample
 
 
@@ -63,6 +65,30 @@ def test_sentences_that_are_too_few_are_crossed(model, tmp_path):
     folder, text = Path(shutil.copytree(model.folder, tmp_path / "model")), tmp_path / "text"
     text.write_text("\n".join(sample("de")[:30]), encoding="utf-8")
     assert fit_preview(folder, text, vectors=2000).vectors == 2000
+
+
+def test_text_of_almost_nothing_leaves_the_preview_that_there_is(model, tmp_path):
+    folder, text = Path(shutil.copytree(model.folder, tmp_path / "model")), tmp_path / "text"
+    text.write_text("Ja.\n", encoding="utf-8")
+    before = (folder / "preview.json").read_bytes()
+    with pytest.raises(InputError, match=r"gives \d+ hidden vectors; it must give 100"):
+        fit_preview(folder, text)
+    assert (folder / "preview.json").read_bytes() == before
+
+
+def test_info_says_what_was_measured_and_tuned(model, tmp_path):
+    folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
+    save_tuned(folder, "int8", "scan", {}, {})
+    facts = describe_model(folder)
+    assert facts["preview"] == {"vectors": FEWEST, "sample": False} | model.artifacts.gains()
+    assert facts["tuned"] == {"compute_type": "int8", "output_layer": "scan", "artifacts": {}}
+
+
+def test_fidelity_1_needs_no_preview(model, tmp_path):
+    folder = Path(shutil.copytree(model.folder, tmp_path / "model"))
+    (folder / "preview.safetensors").write_bytes(b"broken")
+    loaded = load_model(folder, MachineOptions(threads=1))
+    assert loaded.layer_named("preview", OutputLayerOptions("preview", fidelity=1.0)) is loaded.layer_named("scan")
 
 
 def test_empty_and_repeated_lines_count_for_nothing(tiny_model, sentences, tmp_path):
