@@ -60,7 +60,8 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
 
 def _unmarked_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
     """The same for a sentence without markup."""
-    own = [term for term in _terms(text, contract) if _is_exact(term.text, contract)]
+    exact = [name for name in (contract.glossary.terms if contract.glossary else ()) if not name.islower()]
+    own = [term for term in _terms(text, contract) if term.text in exact]  # found as written: decoding has to see it so
     hidden = blanked(text, [*spans, *own])
     case = case_of(text, hidden, contract.language, contract.spelling.rarity)
     changes = dict(contract.changes)
@@ -94,11 +95,6 @@ def spans_of(text: str, own: re.Pattern[str] | Sequence[tuple[int, int]] | None,
 def _terms(text: str, contract: Contract) -> list[Span]:
     terms = contract.glossary.find(text) if contract.glossary else []
     return [Span(term.start, term.end, text[term.start : term.end]) for term in terms]
-
-
-def _is_exact(term: str, contract: Contract) -> bool:
-    """Whether a term is found as it is written only, so that decoding has to see it so."""
-    return contract.glossary is not None and term in contract.glossary.terms and not term.islower()
 
 
 def with_unwritten(text: str, spans: Sequence[Span], contract: Contract) -> Sequence[Span]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import current_thread, main_thread
 from typing import Literal
 
 import numpy as np
 
-from sharpbeam.models.interface import Decoding
+from sharpbeam.models.interface import Decoding, Model
+from sharpbeam.options.decode import SearchOptions
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
+from sharpbeam.scheduling.batches import FixedBatches
 from sharpbeam.scheduling.interface import Schedule
+from sharpbeam.scheduling.queue import RequestQueue
+from sharpbeam.search.beam import BeamSearch
 from sharpbeam.search.interface import Search
 from sharpbeam.types import Hypothesis, Request, Rows
 
@@ -114,6 +118,14 @@ class Run:
         self.layer.evict(index)
         for request in requests:
             del self.flight[request]
+
+
+def beam_search(
+    model: Model, layer: OutputLayer, requests: Sequence[Request], options: SearchOptions, tokens: int = 0
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """As `decode`, of `requests` in batches of so many `tokens` of the sources; 0: RequestQueue's."""
+    search = BeamSearch(options, model.bos_id, model.eos_id, layer.vocab_size)
+    return decode(model.open(), layer, search, FixedBatches(RequestQueue(requests, tokens)))
 
 
 def decode(

@@ -9,12 +9,9 @@ import numpy as np
 
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.loading import LoadedModel
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.loop import beam_search
 from sharpbeam.options.decode import DecodeOptions, LanguageOptions, SearchOptions
 from sharpbeam.output_layers.suppressed import without
-from sharpbeam.scheduling.batches import FixedBatches
-from sharpbeam.scheduling.queue import RequestQueue
-from sharpbeam.search.beam import BeamSearch
 from sharpbeam.text.sample import FEW, languages_of, sample
 
 
@@ -36,12 +33,11 @@ def sample_of(loaded: LoadedModel, named: LanguageOptions | None = None) -> list
 
 def _copied(loaded: LoadedModel, options: DecodeOptions, language: str) -> float:
     """The share of the tokens of a language's greedy translations that are in their sources."""
-    model, total, copied = loaded.model, 0, 0
+    total, copied = 0, 0
     requests = requests_of(loaded, sample(language)[:FEW], None, options)
     greedy = SearchOptions(beam_size=1, max_length=options.search.max_length)  # the model may have few positions
-    search = BeamSearch(greedy, model.bos_id, model.eos_id, loaded.vocab_size)
-    schedule = FixedBatches(RequestQueue(requests, options.schedule.batch_tokens))
-    for index, hypotheses in decode(model.open(), without(loaded.exact, loaded.suppressed), search, schedule):
+    layer, tokens = without(loaded.exact, loaded.suppressed), options.schedule.batch_tokens
+    for index, hypotheses in beam_search(loaded.model, layer, requests, greedy, tokens):
         total += len(hypotheses[0].tokens)
         copied += int(np.isin(hypotheses[0].tokens, requests[index].source).sum())
     return copied / max(1, total)

@@ -223,7 +223,7 @@ class Collector:
             recorders.append(recorder)
             if self.reads:
                 return force(run, recorder, targets, parts.model.bos_id, queue)
-            longest = self._within(SearchOptions.max_length)
+            longest = self.within(SearchOptions.max_length)
             options = SearchOptions(beam_size=self.beam_size, return_scores=True, max_length=longest)
             search = RecordedSearch(recorder, options, parts.model.bos_id, parts.model.eos_id)
             return decode(run, recorder, search, FixedBatches(queue))
@@ -256,13 +256,13 @@ class Collector:
         tag = np.array(to.prefix, np.int32)
         prefix = Prefix(tag, np.zeros(len(tag), np.float32)) if len(tag) else None
         around = len(to.before) + len(to.after)
-        most = self._within(LONGEST - 1 + around) - around
+        most = self.within(LONGEST - 1 + around) - around
         factor = self.parts.options.search.max_length_factor or FACTOR
         sources = (np.array([*to.before, *encode(text)[:most], *to.after], np.int32) for text in texts)
         each = ((number, source, math.ceil(factor * len(source))) for number, source in enumerate(sources, first))
         return [Request(number, source, prefix, to.languages, max_length=longest) for number, source, longest in each]
 
-    def _within(self, length: int) -> int:
+    def within(self, length: int) -> int:
         """`length`, or as much of it as the model has positions for."""
         return min(length, self.parts.max_positions or length)
 

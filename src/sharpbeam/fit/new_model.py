@@ -17,9 +17,8 @@ import numpy as np
 from sharpbeam.convert.conversion import convert_model, is_model_folder
 from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.lanes import beam_lane
 from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.fit.preview import fit_preview, worth_fitting
 from sharpbeam.fit.progress import Listener
@@ -28,7 +27,7 @@ from sharpbeam.models.interface import Model
 from sharpbeam.options.decode import DecodeOptions, MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.output_layers.interface import RowLayer
-from sharpbeam.scheduling.batches import FixedBatches
+from sharpbeam.output_layers.suppressed import without
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.storage.records import Evidence, Precision, save_precision
@@ -110,10 +109,8 @@ def check_precision(model: str | Path, texts: Sequence[str] = ()) -> Precision:
 
 def _greedy(loaded: LoadedModel, model: Model, requests: list[Request], options: DecodeOptions) -> dict[int, Ids]:
     """Greedy answers of `model` with the exact layer, by request; with eos where it was reached."""
-    lane = beam_lane(loaded, options, "a check")
-    run = decode(model.open(), lane.usable, lane.search(), FixedBatches(RequestQueue(requests)))
-    answers = {}
-    for index, (best, *_) in run:
+    answers, layer = {}, without(loaded.exact, loaded.suppressed)
+    for index, (best, *_) in beam_search(model, layer, requests, options.search):
         ended = len(best.token_log_probs) > len(best.tokens)
         answers[index] = np.array([*best.tokens, *[model.eos_id] * ended], np.int32)
     return answers

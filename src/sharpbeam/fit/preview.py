@@ -14,27 +14,31 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from statistics import fmean, geometric_mean, median
+from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import LanguageTags
 from sharpbeam.decoding.loading import find_model, load_model
+from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import InputError, ModelError, OptionError, computing
-from sharpbeam.fit.collect import collect_rows, distinct_lines
+from sharpbeam.fit.collect import Collector, collect_rows, distinct_lines
 from sharpbeam.fit.progress import Listener, Reporter
 from sharpbeam.fit.texts import Texts, texts_or_sample
 from sharpbeam.models.registry import architecture_of
-from sharpbeam.options.decode import MachineOptions
+from sharpbeam.options.decode import MachineOptions, SearchOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.exact import ExactLayer
+from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.preview import DEVIATIONS, LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
+from sharpbeam.output_layers.suppressed import without
 from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.sample import crossed
@@ -55,8 +59,7 @@ LEAST = 16.0  # the least deviation of the layer is their root mean square over 
 DEPTH = 1.0  # of a normalizer's exact tokens
 STATED, SAFETY = 0.99, 2.0  # quantile of a normalizer's error, and times that which is stated
 LEAST_SHARE = 1e-6  # of the others: float32 has no less
-SETTLED = 0.02  # share of rows that a beam asks for closer sums of: 112 of 5,780 of Firefox's English-Portuguese model
-REQUESTS, TIMED, TIMES = (1, 8), 40, 3  # at a time, steps, and times, that gains are measured with
+REQUESTS, TIMED, TIMES, SENTENCES = (1, 8), 40, 3, 6  # at a time, steps, times, and sentences, for gains
 VECTORS, LEAST_VECTORS = 6000, 100  # hidden vectors that a basis of some hundred coordinates needs; of any fit
 FEWEST = VECTORS // 2  # that gains mean something of: with fewer, other text takes many more exact logits
 USUAL = 4_000, 40_000  # tokens of a model that `convert` fits a preview for
@@ -111,23 +114,26 @@ def fit_preview(
     # Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
     with computing(ModelError, f"fit the preview of {folder}"):
         scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
-    texts, parts, beams = texts_or_sample(loaded, text), [], list[Floats]()
+    texts, parts, timed = texts_or_sample(loaded, text), [], list[tuple[Collector, list[str]]]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         sentences = list(islice(distinct_lines(lines), count))
         with report.stage("collecting", count, "vectors") as advance:
-            rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)[1]
+            collector, rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)
         if len(rows) < count and task == "translation":
             rows = collect_rows(scanned, crossed(sentences, -(-count // (len(rows) or 1))), count, 1, 1, direction)[1]
         parts.append(rows["hidden"])
-        beams += [] if task == "language" else [collect_rows(scanned, sentences, count, 5, 1, direction)[1]["hidden"]]
+        timed.append((collector, sentences[:SENTENCES]))
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     if len(samples) < LEAST_VECTORS:
         raise InputError(f"the text gives {len(samples)} hidden vectors; it must give {LEAST_VECTORS}: give more text.")
     report.note(f"fitting to {len(samples)} hidden vectors")
     with computing(ModelError, f"fit the preview of {folder}"):
         preview = find_preview(weight, bias, samples)
-    gains = gains_of(weight, bias, preview, samples, np.concatenate(beams or parts), machine.isa)
+    layers = PreviewLayer.build(weight, bias, preview, machine.isa), ScanLayer.build(weight, bias, machine.isa)
+    gains = gains_of(*layers, samples)
+    if task == "translation":
+        gains["beam"] = _gain_of_beams(*layers, *timed[0])
     facts = {"vectors": len(samples), "sample": not text, "gains": gains if len(samples) >= FEWEST else {}}
     facts["directions"] = [direction.languages.scope("direction") for direction, _ in texts]
     loaded.artifacts.save("preview", preview, facts)
@@ -296,26 +302,29 @@ def _calibrated(weight: Floats, bias: Floats, preview: Preview, samples: Floats,
     return Normalizer(DEPTH, near, far, spread)
 
 
-def gains_of(
-    weight: Floats, bias: Floats, preview: Preview, samples: Floats, beams: Floats, isa: str = "auto"
-) -> dict[str, float]:
-    """Times that the preview is faster than a scan on this machine, for a single request and a batch.
+def gains_of(layer: PreviewLayer, scan: ScanLayer, samples: Floats) -> dict[str, float]:
+    """Times that steps of the preview are faster than a scan's here, for a single request and a batch.
 
-    "greedy" is a search without normalizers, "scores" one with scores, "beam" one of width 5, whose rows `beams` [N, D]
-    are less sure than the `samples` of greedy search. By processor time, the median of `TIMES`.
+    "greedy" is a search without normalizers, "scores" one with scores. By processor time, the median of `TIMES`.
     """
-    layer, scan = PreviewLayer.build(weight, bias, preview, isa), ScanLayer.build(weight, bias, isa)
-    sums = SETTLED * median(_nanoseconds(layer.native.closer_normalizers, samples[:1]) for _ in range(5))
+    gains = {}
+    for name in ("greedy", "scores"):
+        times = [[step_times(layer, scan, samples, 1, n, name == "scores") for n in REQUESTS] for _ in range(TIMES)]
+        gains[name] = median(geometric_mean(own / max(1.0, other) for own, other in each) for each in times)
+    return gains
 
-    def gain(rows: Floats, width: int, normalize: bool = True, extra: float = 0.0) -> float:
-        def once(requests: int) -> float:  # a search asks for closer sums too, `extra` nanoseconds a row
-            scanned, previewed = step_times(layer, scan, rows, width, requests, normalize)
-            return scanned / max(1.0, previewed + extra * width * requests)
 
-        return median(geometric_mean(map(once, REQUESTS)) for _ in range(TIMES))
+def _gain_of_beams(layer: PreviewLayer, scan: ScanLayer, collector: Collector, texts: list[str]) -> float:
+    """The same of whole translations of `texts` by a beam of 5: how many close calls take exact sums is the model's."""
+    loaded, requests = collector.parts, collector.requests(texts)
+    options = SearchOptions(beam_size=min(5, layer.vocab_size), max_length=collector.within(SearchOptions.max_length))
 
-    greedy, scores = gain(samples, 1, normalize=False), gain(samples, 1)
-    return {"greedy": greedy, "scores": scores, "beam": gain(np.asarray(beams, np.float32), 5, extra=sums)}
+    def once(own: OutputLayer, tokens: int) -> int:
+        began = time.process_time_ns()
+        deque(beam_search(loaded.model, without(own, loaded.suppressed), requests, options, tokens), maxlen=0)
+        return time.process_time_ns() - began
+
+    return median(geometric_mean(once(scan, n) / max(1, once(layer, n)) for n in (1, 512)) for _ in range(TIMES))
 
 
 def _nanoseconds(call: Callable[..., object], *arguments: object) -> int:
@@ -333,10 +342,10 @@ def step_times(
     """
     rows, k = width * requests, min(1 if width == 1 else 2 * width, layer.vocab_size)
     score, request = np.tile(-0.5 * np.arange(width), requests), np.arange(requests).repeat(width).astype(np.int32)
-    spent = list[tuple[int, int]]()
+    spent = np.zeros(2)
     for step in range(TIMED):
         at = (step * rows) % max(1, len(samples) - rows)
         hidden = np.ascontiguousarray(np.resize(samples[at : at + rows], (rows, samples.shape[1])))
-        of_scan = _nanoseconds(scan.native.topk_details, hidden, k, normalize)
-        spent.append((of_scan, _nanoseconds(layer.native.topk_details, hidden, k, normalize, request, score, width)))
-    return fmean(one for one, _ in spent), fmean(one for _, one in spent)
+        spent[0] += _nanoseconds(scan.native.topk_details, hidden, k, normalize) / TIMED
+        spent[1] += _nanoseconds(layer.native.topk_details, hidden, k, normalize, request, score, width) / TIMED
+    return spent[0], spent[1]

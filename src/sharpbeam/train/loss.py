@@ -56,8 +56,7 @@ class _OutputLoss(torch.autograd.Function):
         ctx.save_for_backward(slope @ low_weight, slope.t() @ low_hidden, bias_grad)
         nll, smooth, square, right = sums
         total = (1 - smoothing) * nll + smoothing * smooth + alpha * square
-        result = torch.stack([total, nll, square, right]).to(hidden.dtype)
-        return result
+        return torch.stack([total, nll, square, right]).to(hidden.dtype)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:

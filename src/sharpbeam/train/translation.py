@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 
 from sharpbeam.convert.firefox import check_facts
-from sharpbeam.decoding.loop import decode
+from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import InputError
 from sharpbeam.models.module import TranslationModule
 from sharpbeam.models.native import NativeModel
@@ -25,9 +25,6 @@ from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.output_layers.exact import ExactLayer
-from sharpbeam.scheduling.batches import FixedBatches
-from sharpbeam.scheduling.queue import RequestQueue
-from sharpbeam.search.beam import BeamSearch
 from sharpbeam.text.lines import Pair, column_pairs, file_pairs
 from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
 from sharpbeam.text.vocabulary import Vocabulary
@@ -238,8 +235,7 @@ class TranslationTask(TrainingTask):
             for i, (source, _) in enumerate(data.items)
         ]
         options = SearchOptions(beam_size=1, max_length=max(request.max_length for request in requests))
-        search = BeamSearch(options, model.bos_id, model.eos_id, layer.vocab_size)
-        run = decode(model.open(), layer, search, FixedBatches(RequestQueue(requests, self.options.batch_tokens)))
+        run = beam_search(model, layer, requests, options, self.options.batch_tokens)
         texts = {index: self.target.decode(best.tokens) for index, (best, *_) in run}
         references = [self.valid_pairs[place][1] for place in data.places]
         bleu = sacrebleu.corpus_bleu([texts[i] for i in range(len(references))], [references]).score

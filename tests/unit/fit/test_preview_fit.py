@@ -42,7 +42,8 @@ def test_a_fidelity_below_1_is_measured_and_1_is_the_scan(model):
 def test_auto_takes_the_preview_where_it_gains(model, monkeypatch):
     monkeypatch.delenv("SHARPBEAM_EXACT", raising=False)
     folder, gains = model.folder, model.artifacts.facts("preview")["gains"]
-    assert set(gains) <= {"greedy", "scores", "beam"} and gains["greedy"] > 0 and gains["scores"] > 0
+    assert set(gains) == {"greedy", "scores", "beam"} and gains["greedy"] > 0 and gains["scores"] > 0
+    assert gains["beam"] < 1  # its estimates are coarse, so that many rows of a beam take exact sums
     machine = MachineOptions(compute_type="float32", threads=1)
     for beam_size, scores, name in ((1, False, "greedy"), (1, True, "scores"), (5, False, "beam")):
         options = DecodeOptions.of(beam_size=beam_size, return_scores=scores)  # whatever the model's own is

@@ -229,11 +229,9 @@ def test_a_bad_preview_is_refused(name, value, says):
         PreviewLayer.build(WEIGHT, BIAS, read({**arrays, name: value}, facts))
 
 
-def test_gains_are_those_of_steps(monkeypatch):
-    gains = gains_of(WEIGHT, BIAS, PREVIEW, hidden(14, 80), hidden(15, 80))
-    assert list(gains) == ["greedy", "scores", "beam"] and min(gains.values()) > 0
-    monkeypatch.setattr(fit, "SETTLED", 1000.0)  # rows of a beam that ask for closer sums cost their time
-    assert gains_of(WEIGHT, BIAS, PREVIEW, hidden(14, 80), hidden(15, 80))["beam"] < gains["beam"] / 50
+def test_gains_are_those_of_steps():
+    gains = gains_of(PreviewLayer.build(WEIGHT, BIAS, PREVIEW), ScanLayer.build(WEIGHT, BIAS), hidden(14, 80))
+    assert list(gains) == ["greedy", "scores"] and min(gains.values()) > 0
 
 
 @pytest.mark.parametrize("kind", ["heavy tails", "near tokens"])

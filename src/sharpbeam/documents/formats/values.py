@@ -60,7 +60,7 @@ class ValuesDocument(Template):
         """Add the value in [start, end), which is `text` and comes after those before."""
         if is_translatable(text):
             message = message_parts(text) if self.messages else None
-            escape = _doubled if message is not None and self.quotes.search(text) else str
+            escape = partial(re.sub, "''?", "''") if message is not None and self.quotes.search(text) else str
             self.put(start, end, message or self.parts(text), partial(self._value, self._content[start:end], escape))
 
     def put(self, start: int, end: int, built: Sequence[Built], write: Callable[[list[Part]], str]) -> None:
@@ -83,10 +83,6 @@ class ValuesDocument(Template):
     def write(self, translated: Sequence[Sequence[Part]], languages: Languages = ("", "")) -> str:
         """The document."""
         return super().write(translated, languages) + self._content[self._done :]
-
-
-def _doubled(text: str) -> str:
-    return re.sub("''?", "''", text)
 
 
 class TextDocument(ValuesDocument):
