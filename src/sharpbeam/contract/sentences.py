@@ -60,8 +60,8 @@ def sentence_steps(text: str, spans: Sequence[Span], contract: Contract) -> Step
 
 def _unmarked_steps(text: str, spans: Sequence[Span], contract: Contract) -> Steps[Translation]:
     """The same for a sentence without markup."""
-    exact = [name for name in (contract.glossary.terms if contract.glossary else ()) if not name.islower()]
-    own = [term for term in _terms(text, contract) if term.text in exact]  # found as written: decoding has to see it so
+    exact = contract.glossary.terms if contract.glossary else {}  # found as written, so that decoding has to see it so
+    own = [term for term in _terms(text, contract) if term.text in exact and not term.text.islower()]
     hidden = blanked(text, [*spans, *own])
     case = case_of(text, hidden, contract.language, contract.spelling.rarity)
     changes = dict(contract.changes)

@@ -20,11 +20,11 @@ WORTH_IT = {"greedy": 1.1, "scores": 1.1, "beam": 1.05}
 
 def automatic_layer(loaded: LoadedModel, options: DecodeOptions) -> str:
     """The name of the fastest layer for the options that is known."""
-    search = options.search
+    search, beam = options.search, options.search.beam_size > 1 and not options.search.sampling
     estimates = search.settles and not options.sampling.top_k  # others take exact sums of all rows of a preview
     if loaded.fastest and (estimates or loaded.fastest != "preview") and _reaches(loaded, options.output):
         return loaded.fastest
-    kind = "beam" if search.beam_size > 1 else "scores" if search.needs_log_prob else "greedy"
+    kind = "beam" if beam else "scores" if search.needs_log_prob else "greedy"
     gains = loaded.gains.get(kind, 0.0) > WORTH_IT[kind] and (options.output.fidelity or 0.0) <= FIDELITY
     fitted = estimates and gains and loaded.language_tags.among(options.languages, loaded.artifacts.directions)
     return "preview" if fitted else "scan"
