@@ -114,16 +114,16 @@ def fit_preview(
     # Rows of a beam are alike: a fifth of them, one a step, gives codes with a smaller error in a fifth of the time.
     with computing(ModelError, f"fit the preview of {folder}"):
         scanned = replace(loaded, exact=ScanLayer.build(weight, bias, machine.isa))  # the same tokens, faster
-    texts, parts, timed = texts_or_sample(loaded, text), [], list[tuple[Collector, list[str]]]()
+    texts, parts, timed = texts_or_sample(loaded, text), [], list[str]()
     count = -(-vectors // len(texts))
     for direction, lines in texts:
         sentences = list(islice(distinct_lines(lines), count))
         with report.stage("collecting", count, "vectors") as advance:
-            collector, rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)
+            rows = collect_rows(scanned, sentences, count, 1, 1, direction, advance)[1]
         if len(rows) < count and task == "translation":
             rows = collect_rows(scanned, crossed(sentences, -(-count // (len(rows) or 1))), count, 1, 1, direction)[1]
         parts.append(rows["hidden"])
-        timed.append((collector, sentences[:SENTENCES]))
+        timed = timed or sentences[:SENTENCES]
     samples = np.ascontiguousarray(np.concatenate(parts), np.float32)
     if len(samples) < LEAST_VECTORS:
         raise InputError(f"the text gives {len(samples)} hidden vectors; it must give {LEAST_VECTORS}: give more text.")
@@ -133,7 +133,7 @@ def fit_preview(
     layers = PreviewLayer.build(weight, bias, preview, machine.isa), ScanLayer.build(weight, bias, machine.isa)
     gains = gains_of(*layers, samples)
     if task == "translation":
-        gains["beam"] = _gain_of_beams(*layers, *timed[0])
+        gains["beam"] = _gain_of_beams(*layers, Collector(loaded, folder, 5, 1, texts[0][0]), timed)
     facts = {"vectors": len(samples), "sample": not text, "gains": gains if len(samples) >= FEWEST else {}}
     facts["directions"] = [direction.languages.scope("direction") for direction, _ in texts]
     loaded.artifacts.save("preview", preview, facts)

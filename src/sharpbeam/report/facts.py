@@ -66,7 +66,7 @@ def _choices(folder: Path) -> dict[str, Any]:
     try:
         precision, tuned = read_precision(folder), read_tuned(folder)
     except ModelError as error:
-        return {"not_used": str(error)}
+        return {"fault": str(error)}
     return ({} if precision is None else {"compute_type": precision.summary()}) | ({"tuned": tuned} if tuned else {})
 
 
