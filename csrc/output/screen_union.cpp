@@ -37,13 +37,6 @@ int64_t compact(uint8_t* mask, int64_t size, int32_t* found) {
   return count;
 }
 
-// The rows of the tokens `set` side by side, as in Float32Matrix.
-void gather(const OutputMatrix& matrix, TokenSet set, float* packed, float* bias) {
-  const int64_t size = static_cast<int64_t>(set.size()), dim = matrix.dim();
-  pack_rows(size, dim, [&](int64_t i) { return matrix.row(set[static_cast<size_t>(i)]); }, packed);
-  for (int64_t i = 0; i < size; ++i) bias[i] = matrix.bias()[set[static_cast<size_t>(i)]];
-}
-
 }  // namespace
 
 ScreenUnionLayer::ScreenUnionLayer(Array weight, const float* bias, int64_t vocab, int64_t dim,
@@ -85,7 +78,7 @@ void ScreenUnionLayer::for_each_row(const LayerRows& rows, Visit visit) const {
   const int64_t size = static_cast<int64_t>(set.size()), stride = round_up(size, kPanel);
   float *packed = reserved(own.packed, packed_size(dim(), size)), *bias = reserved(own.bias, stride);
   float* logits = reserved(own.logits, rows.rows * stride);
-  gather(matrix_, set, packed, bias);
+  pack_tokens(matrix_.row(0), matrix_.bias(), dim(), set, packed, bias);
   parallel_panels(size, dim() * static_cast<int64_t>(sizeof(float)), rows.rows, [&](int64_t first, int64_t out) {
     matrix_.table().gemm(packed + first * dim(), bias + first, rows.hidden, dim(), logits + first, stride, rows.rows,
                          dim(), out);

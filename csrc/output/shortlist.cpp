@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "linear/panels.h"
-
 namespace sharpbeam {
 
 Shortlist::Shortlist(const ShortlistView& view, int64_t vocab)
@@ -39,6 +37,11 @@ void Shortlist::find(const LayerRequest& request, std::vector<int32_t>& tokens) 
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
+void PackedTokens::pack(const float* weight, const float* biases, int64_t dim) {
+  bias.reserve(round_up(size(), kPanel));
+  pack_tokens(weight, biases, dim, tokens, reserved(packed, packed_size(dim, size())), bias.get());
+}
+
 void RequestSets::enter(const LayerRequest& request) {
   if (sets_.count(request.index) != 0) {
     throw std::invalid_argument("request " + std::to_string(request.index) + " is in flight already; evict it first");
@@ -49,19 +52,20 @@ void RequestSets::enter(const LayerRequest& request) {
     spare_.pop_back();
   }
   layer_.shortlist().find(request, set.tokens);
-  pack(set);
-  logits_.reserve(kRowsAtOnce * round_up(set.size(), kLanes));
+  const PackedTokens& always = layer_.always();
+  set.others.tokens.clear(), set.place.clear();
+  auto next = always.tokens.begin();
+  for (const int32_t token : set.tokens) {
+    const bool other = next == always.tokens.end() || *next != token;
+    const int64_t place = other ? always.stride() + set.others.size() : next++ - always.tokens.begin();
+    if (other) set.others.tokens.push_back(token);
+    set.place.push_back(static_cast<int32_t>(place));
+  }
+  set.others.pack(layer_.weight(), layer_.bias(), layer_.dim());
+  apart_.reserve(kRowsAtOnce * (always.stride() + set.others.stride()));
+  logits_.reserve(std::ssize(set.tokens));
   sets_.emplace(request.index, std::move(set));
   spare_.reserve(sets_.size());  // so that `leave` need not allocate
-}
-
-void RequestSets::pack(Set& set) const {
-  const int64_t count = set.size(), width = layer_.dim();
-  set.packed.reserve(packed_size(width, count));
-  set.bias.reserve(round_up(count, kPanel));
-  const auto row_of = [&](int64_t i) { return layer_.weight() + set.tokens[static_cast<size_t>(i)] * width; };
-  pack_rows(count, width, row_of, set.packed.get());
-  for (int64_t i = 0; i < count; ++i) set.bias.get()[i] = layer_.bias()[set.tokens[static_cast<size_t>(i)]];
 }
 
 void RequestSets::leave(const int32_t* request, int64_t count) {
@@ -116,6 +120,8 @@ ShortlistLayer::ShortlistLayer(Array weight, Array bias, int64_t vocab, int64_t 
       shortlist_(std::move(shortlist)),
       table_(&table) {
   check_sizes(vocab, dim);
+  always_.tokens = shortlist_.always();
+  always_.pack(weight_.get(), bias_.get(), dim);
 }
 
 std::unique_ptr<LayerRun> ShortlistLayer::open() const { return std::make_unique<Run>(*this); }

@@ -2,19 +2,15 @@
 // likely translations of its source.
 //
 // A shortlist is a list of target tokens for each source token, and a list of tokens that are in every set. The set of
-// a request is `always` and the lists of all tokens of its source, ascending. When the request enters a run, the rows
-// of the output matrix for its set are packed into panels of their own; each step then is one small gemm for the rows
-// of the request. Requests do not share sets, so an answer does not depend on the batch. Without a fallback test, log
-// probabilities are normalized over the set, and tokens outside have probability zero. The lists are the likeliest
-// translations by word alignment (src/sharpbeam/fit/shortlist.py).
+// a request is `always` and the lists of all tokens of its source, ascending. The rows of the output matrix for
+// `always`, most of a set, are packed into panels once; those of the other tokens when the request enters a run. Each
+// step then is two small gemms for the rows of the request, so an answer does not depend on the batch. Without a
+// fallback test, log probabilities are normalized over the set, and tokens outside have probability zero. The lists are
+// the likeliest translations by word alignment (src/sharpbeam/fit/shortlist.py).
 //
-// With a fallback test, log probabilities are normalized over all tokens. A small network (shortlist_outside.h) takes a
-// row's hidden vector and its set's logits, and predicts the log of the mass outside, the sum of exp(logit), and its
-// deviation. The set's answer stands if the least logit that the search can use (the k-th best, or the beam's floor) is
-// `threshold` deviations above the prediction; the mass outside, if at most `most_share` of all, is added to the
-// normalizer. Other rows take tokens, or their whole answer, from the preview or the scan (shortlist_fallback.h). The
-// network is fitted to rows of which all logits were computed, and the threshold is the least one with which rows of
-// held-out sentences reach the fidelity that was asked for, with 95% confidence (src/sharpbeam/fit/fallback_test.py).
+// With a fallback test (shortlist_outside.h, shortlist_fallback.h), they are normalized over all tokens; the test's
+// threshold is the least one with which rows of held-out sentences reach the fidelity that was asked for, with 95%
+// confidence (src/sharpbeam/fit/fallback_test.py).
 #pragma once
 
 #include <algorithm>
@@ -50,34 +46,45 @@ class Shortlist {
   // The set of a request, ascending, into `tokens`. Throws std::invalid_argument for a source token that the shortlist
   // does not know.
   void find(const LayerRequest& request, std::vector<int32_t>& tokens) const;
+  const std::vector<int32_t>& always() const { return always_; }
 
  private:
   std::vector<int32_t> always_, start_, token_;
   int64_t vocab_;
 };
 
+// The output rows of some tokens, in panels as in Float32Matrix.
+struct PackedTokens {
+  std::vector<int32_t> tokens;
+  Buffer packed, bias;
+
+  void pack(const float* weight, const float* biases, int64_t dim);
+  int64_t size() const { return std::ssize(tokens); }
+  int64_t stride() const { return round_up(size(), kLanes); }  // of logits
+};
+
 class ShortlistLayer final : public OutputLayer {
  public:
-  // Shares `weight` [vocab, dim] and `bias` [vocab], which must not change. Throws std::invalid_argument for a size
-  // < 1.
+  // Shares `weight` [vocab, dim] and `bias` [vocab], which must not change. Throws std::invalid_argument of a size < 1.
   ShortlistLayer(Array weight, Array bias, int64_t vocab, int64_t dim, Shortlist shortlist, const Kernels& table);
 
   int64_t dim() const override { return dim_; }
   int64_t vocab() const override { return vocab_; }
-  // A run that packs the output rows of a request's set when it enters: memory is allocated then, not while it is
-  // decoded.
+  // Allocates when a request enters, not while it is decoded.
   std::unique_ptr<LayerRun> open() const override;
 
   const Kernels& table() const { return *table_; }
   const float* weight() const { return weight_.get(); }
   const float* bias() const { return bias_.get(); }
   const Shortlist& shortlist() const { return shortlist_; }
+  const PackedTokens& always() const { return always_; }
 
  private:
   class Run;
   Array weight_, bias_;
   int64_t vocab_, dim_;
   Shortlist shortlist_;
+  PackedTokens always_;
   const Kernels* table_;
 };
 
@@ -91,16 +98,25 @@ class RequestSets {
   // Calls visit(row, set, logits) for each row, in turn; `logits` [set] are exact, and may be overwritten.
   template <typename Visit>
   void for_each_row(const LayerRows& rows, Visit visit) {
+    const PackedTokens& always = layer_.always();
     const int64_t dim = layer_.dim();
     const int32_t* request = rows.request;
     for (int64_t first = 0; first < rows.rows;) {
       const Set& set = set_of(request[first]);
       int64_t count = 1;
       while (count < kRowsAtOnce && first + count < rows.rows && request[first + count] == request[first]) ++count;
-      const int64_t stride = round_up(set.size(), kLanes);
-      layer_.table().gemm(set.packed.get(), set.bias.get(), rows.hidden + first * dim, dim, logits_.get(), stride,
-                          count, dim, set.size());
-      for (int64_t r = 0; r < count; ++r) visit(first + r, TokenSet(set.tokens), logits_.get() + r * stride);
+      const int64_t stride = always.stride() + set.others.stride();
+      float* logits = apart_.get();
+      for (const PackedTokens* part : {&always, &set.others}) {
+        layer_.table().gemm(part->packed.get(), part->bias.get(), rows.hidden + first * dim, dim, logits, stride, count,
+                            dim, part->size());
+        logits += part->stride();
+      }
+      for (int64_t r = 0; r < count; ++r) {
+        const float* apart = apart_.get() + r * stride;
+        for (size_t i = 0; i < set.place.size(); ++i) logits_.get()[i] = apart[set.place[i]];
+        visit(first + r, TokenSet(set.tokens), logits_.get());
+      }
       first += count;
     }
   }
@@ -108,16 +124,15 @@ class RequestSets {
  private:
   struct Set {
     std::vector<int32_t> tokens;
-    Buffer packed, bias;  // panels of kPanel tokens, as in Float32Matrix
-    int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+    PackedTokens others;         // that are not of `always`
+    std::vector<int32_t> place;  // of each token's logit, after those of `always` the others'
   };
   const Set& set_of(int32_t request) const;
-  void pack(Set& set) const;
 
   const ShortlistLayer& layer_;
   std::unordered_map<int32_t, Set> sets_;
   std::vector<Set> spare_;  // of evicted requests: their memory is used again
-  Buffer logits_;           // [kRowsAtOnce, tokens of the largest set]
+  Buffer apart_, logits_;   // [kRowsAtOnce, stride] and [tokens] of the largest set
 };
 
 }  // namespace sharpbeam

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "linear/panels.h"
 #include "output/output_matrix.h"
 
 namespace sharpbeam {
@@ -15,6 +16,12 @@ void check_token_set(TokenSet set, int64_t vocab, const char* of) {
                                   "; the tokens must ascend, from 0 to " + std::to_string(vocab - 1));
     }
   }
+}
+
+void pack_tokens(const float* weight, const float* biases, int64_t dim, TokenSet set, float* packed, float* bias) {
+  const auto row_of = [&](int64_t i) { return weight + set[static_cast<size_t>(i)] * dim; };
+  pack_rows(std::ssize(set), dim, row_of, packed);
+  for (size_t i = 0; i < set.size(); ++i) bias[i] = biases[set[i]];
 }
 
 void rank_set(const Kernels& table, float* logits, TokenSet set, int64_t k, float* log_prob, int32_t* token) {
