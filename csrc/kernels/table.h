@@ -97,13 +97,9 @@ struct Kernels {
   // Dot-product attention: scores[s] = sum over a of keys[s][a] * query[a], in float32.
   void (*dot_scores)(const float* query, const float* keys, float* scores, int64_t positions, int64_t dim);
 
-  // ---- softmax and weighted sums
-
   // Softmax of each row of x [rows, n], in place; a score below its row's maximum - 87.3 becomes 0. A row with a NaN
   // or +inf, or of -inf alone, becomes NaN.
   void (*softmax)(float* x, int64_t rows, int64_t n);
-  // out[d] = sum over s of weights[s] * values[s][d], one chain over s for each d.
-  void (*weighted_sum)(const float* weights, const float* values, float* out, int64_t positions, int64_t dim);
 
   // ---- transformer
 

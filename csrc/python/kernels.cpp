@@ -107,15 +107,6 @@ FloatArray dot_scores(Floats query, Floats keys, const char* isa) {
   return scores.array;
 }
 
-FloatArray weighted_sum(Floats weights, Floats values, const char* isa) {
-  const float* v = checked(values, "values", {kAnySize, kAnySize});
-  const int64_t positions = size_of(values, 0), dim = size_of(values, 1);
-  const float* w = checked(weights, "weights", {positions});
-  auto out = new_array<float>({values.shape(1)});
-  table_named(isa).weighted_sum(w, v, out.data, positions, dim);
-  return out.array;
-}
-
 // The rows of `array`, one pointer each.
 std::vector<const float*> row_pointers(const float* array, int64_t rows, int64_t width) {
   std::vector<const float*> result;
@@ -233,7 +224,6 @@ void bind_cells_and_attention(nb::module_& module) {
   module.def("ssru", &ssru, "input"_a, "cell"_a, "isa"_a = "auto");
   module.def("mlp_scores", &mlp_scores, "query"_a, "keys"_a, "weight"_a, "isa"_a = "auto");
   module.def("dot_scores", &dot_scores, "query"_a, "keys"_a, "isa"_a = "auto");
-  module.def("weighted_sum", &weighted_sum, "weights"_a, "values"_a, "isa"_a = "auto");
   module.def("multihead_scores", &multihead_scores, "query"_a, "keys"_a, "heads"_a, "isa"_a = "auto");
   module.def("multihead_context", &multihead_context, "weights"_a, "values"_a, "isa"_a = "auto");
 }

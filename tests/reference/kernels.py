@@ -77,11 +77,6 @@ def softmax(x: Array) -> Doubles:
     return _double(e / e.sum())
 
 
-def weighted_sum(weights: Array, values: Array) -> Doubles:
-    """Sum of values [S, D] weighted by weights [S]: [D]."""
-    return _double(weights) @ _double(values)
-
-
 def multihead_scores(query: Array, keys: Array, heads: int) -> Doubles:
     """Scores [H, S] of query [D] at keys [S, D], whose heads stand side by side."""
     parts = _double(keys).reshape(len(keys), heads, -1)

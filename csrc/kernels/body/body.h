@@ -137,31 +137,6 @@ void dot_scores_kernel(const float* query, const float* keys, float* scores, int
   for (; s < positions; ++s) dot_block<1>(query, keys + s * dim, scores + s, dim);
 }
 
-void weighted_sum_kernel(const float* weights, const float* values, float* out, int64_t positions, int64_t dim) {
-  constexpr int kVecs = 4;
-  int64_t d = 0;
-  for (; d + kVecs * kLanes <= dim; d += kVecs * kLanes) {
-    Vec total[kVecs];
-#pragma GCC unroll 4
-    for (int c = 0; c < kVecs; ++c) total[c] = set(0.0f);
-    for (int64_t s = 0; s < positions; ++s) {
-      const Vec w = set(weights[s]);
-#pragma GCC unroll 4
-      for (int c = 0; c < kVecs; ++c) total[c] = fma(w, load(values + s * dim + d + c * kLanes), total[c]);
-    }
-#pragma GCC unroll 4
-    for (int c = 0; c < kVecs; ++c) store(out + d + c * kLanes, total[c]);
-  }
-  for (; d < dim; d += kLanes) {
-    const int64_t left = dim - d;
-    Vec total = set(0.0f);
-    for (int64_t s = 0; s < positions; ++s) {
-      total = fma(set(weights[s]), load_part(values + s * dim + d, left, 0.0f), total);
-    }
-    store_part(out + d, left, total);
-  }
-}
-
 #include "kernels/body/softmax_body.h"
 
 // ---------------------------------------------------------------------------------------------- top k
@@ -299,7 +274,6 @@ constexpr Kernels make_table(const char* name) {
       .mlp_scores = mlp_scores_kernel,
       .dot_scores = dot_scores_kernel,
       .softmax = softmax_kernel,
-      .weighted_sum = weighted_sum_kernel,
       .multihead_scores = multihead_scores_kernel,
       .multihead_context = multihead_context_kernel,
       .add_norm = add_norm_kernel,

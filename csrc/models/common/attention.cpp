@@ -40,17 +40,28 @@ std::vector<EncodedSource> Attention::encode(const Kernels& table, const std::ve
   return result;
 }
 
+void Attention::pack(EncodedSource& source) {
+  const int64_t positions = source.positions, width = std::ssize(source.values) / positions;
+  std::vector<float> panels(packed_size(positions, width));
+  for (int64_t first = 0; first < width; first += kPanel)
+    for (int64_t i = 0; i < positions; ++i)
+      std::copy_n(source.values.data() + i * width + first, std::min<int64_t>(kPanel, width - first),
+                  panels.data() + first * positions + i * kPanel);
+  source.values = std::move(panels);
+}
+
 void Attention::attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
                        int64_t width) const {
-  int64_t longest = 0;
-  for (int64_t row = 0; row < step.rows; ++row) longest = std::max(longest, step.source[row]->positions);
-  scratch.reserve(2 * dim() + longest);  // a query in doubles first, which must be aligned
-  double* const mlp_query = reinterpret_cast<double*>(scratch.get());
+  int64_t stride = step.width;
+  for (int64_t row = 0; row < step.rows; ++row) stride = std::max(stride, step.source[row]->positions);
+  float* own_scratch = reserved(scratch, 2 * dim() + step.rows * stride);  // a query in doubles first, to be aligned
+  double* const mlp_query = reinterpret_cast<double*>(own_scratch);
+  float* all_scores = step.attention ? step.attention : own_scratch + 2 * dim();
   if (kind_ == AttentionKind::tanh_dot) table.tanh(query, step.rows * dim());
-  for (int64_t row = 0; row < step.rows; ++row) {
+  for (int64_t row = 0, first = 0; row < step.rows; ++row) {
     const EncodedSource& source = *step.source[row];
     const float* own = query + row * dim();
-    float* scores = step.attention ? step.attention + row * step.width : scratch.get() + 2 * dim();
+    float* scores = all_scores + row * stride;
     if (kind_ == AttentionKind::mlp) {
       table.mlp_keys(own, mlp_query, dim());
       table.mlp_scores(mlp_query, source.mlp_keys.data(), score_.data(), scores, source.positions, dim());
@@ -58,7 +69,10 @@ void Attention::attend(const Kernels& table, float* query, const StepRows& step,
       table.dot_scores(own, source.keys.data(), scores, source.positions, dim());
     }
     table.softmax(scores, 1, source.positions);
-    table.weighted_sum(scores, source.values.data(), context + row * width, source.positions, width);
+    if (row + 1 < step.rows && step.source[row + 1] == &source) continue;
+    table.gemm(source.values.data(), nullptr, all_scores + first * stride, stride, context + first * width, width,
+               row + 1 - first, source.positions, width);  // all rows of the source together
+    first = row + 1;
   }
 }
 

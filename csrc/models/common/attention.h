@@ -28,8 +28,11 @@ class Attention {
   std::vector<EncodedSource> encode(const Kernels& table, const std::vector<float>& memory,
                                     const Sources& sources) const;
 
-  // context [rows, width] of the queries [rows, A], which may be overwritten; the sources' values are `width` wide.
-  // Attention weights go where `step` asks for them, else to `scratch`.
+  // The values of a source as `attend` reads them: like the matrix of a gemm, whose depth are the positions.
+  static void pack(EncodedSource& source);
+
+  // context [rows, width] of the queries [rows, A], which may be overwritten; packed values are `width` wide. Attention
+  // weights go where `step` asks for them, else to `scratch`.
   void attend(const Kernels& table, float* query, const StepRows& step, Buffer& scratch, float* context,
               int64_t width) const;
 

@@ -9,7 +9,7 @@ namespace sharpbeam {
 // The encoding of one request, as a decoder with attention over vectors reads it.
 struct EncodedSource {
   int64_t positions = 0;         // S
-  std::vector<float> values;     // [S, M], or the results of the matmuls that read them (SHARP 4.3)
+  std::vector<float> values;     // [S, M], or the results of the matmuls that read them (SHARP 4.3); packed for steps
   std::vector<float> keys;       // [S, A], or
   std::vector<double> mlp_keys;  // [S, A], in the form of the kernel mlp_keys
 };

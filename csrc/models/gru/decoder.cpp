@@ -95,15 +95,12 @@ void GruDecoder::precompute(const Kernels& table, std::vector<EncodedSource>& so
 // The output of context_ for each row [R, out of context_]: a weighted sum of precomputed outputs, or the matmul of the
 // weighted sum (SHARP 4.3).
 const float* GruDecoder::attend(const Kernels& table, float* queries, const StepRows& step, GruBuffers& buffers) const {
-  const int64_t width = context_.out(), memory_dim = context_.in();
+  const bool kept = options_.precomputed_attention;
+  const int64_t width = context_.out(), summed = kept ? width : context_.in();
   float* result = reserved(buffers.from_context, step.rows * width);
-  if (options_.precomputed_attention) {
-    attention_.attend(table, queries, step, buffers.scores, result, width);
-    return result;
-  }
-  float* contexts = reserved(buffers.contexts, step.rows * memory_dim);
-  attention_.attend(table, queries, step, buffers.scores, contexts, memory_dim);
-  context_.apply(table, contexts, memory_dim, result, width, step.rows, buffers.input);
+  float* sums = kept ? result : reserved(buffers.contexts, step.rows * summed);
+  attention_.attend(table, queries, step, buffers.scores, sums, summed);
+  if (!kept) context_.apply(table, sums, summed, result, width, step.rows, buffers.input);
   return result;
 }
 

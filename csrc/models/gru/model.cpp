@@ -34,6 +34,7 @@ std::vector<EncodedSource> GruModel::encode(const Sources& sources, float* state
     states += config_.state_dim();
   }
   decoder_.precompute(table_, result);
+  for (EncodedSource& source : result) Attention::pack(source);
   return result;
 }
 

@@ -60,6 +60,7 @@ std::vector<EncodedSource> LstmAttention::encode(const Sources& sources, float* 
   for (int64_t i = 0; i < sources.count; ++i) {
     std::fill_n(states + i * state_dim, feed_dim, 0.0f);
     std::copy_n(last.data() + i * rest, rest, states + i * state_dim + feed_dim);
+    Attention::pack(result[i]);
   }
   return result;
 }

@@ -67,7 +67,6 @@ CALLS = {
     "swish": lambda n, isa: _core.swish(normal(n, n, scale=20), 1.7, isa),
     "add": lambda n, isa: _core.add(normal(1, n), normal(2, n), isa),
     "mul": lambda n, isa: _core.mul(normal(1, n), normal(2, n), isa),
-    "weighted_sum": lambda n, isa: _core.weighted_sum(normal(1, 9), normal(2, 9, n), isa),
 }
 
 
