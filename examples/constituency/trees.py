@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 TOKEN = re.compile(r"[()]|[^\s()]+")
 FUNCTION = re.compile(r"(?<=.)[-=].*")
 ROOTS = ("ROOT", "TOP")
+PUNCTUATION = frozenset((",", ".", ":", "``", "''"))  # tags
 NONE = ""  # the label of a span that is no constituent
 
 
@@ -95,3 +97,30 @@ def build(made: Sequence[str], leaves: Sequence[Tree]) -> Tree:
         stack.append(span)
     (span,) = stack
     return span[0] if len(span) == 1 else Tree("ROOT", span)
+
+
+def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
+    """The constituents of `tree`, label and words from and to, as EVALB counts them with COLLINS.prm.
+
+    Roots do not count, nor does punctuation at either end of a constituent; PRT is ADVP.
+    """
+    tags = [leaf.label for leaf in tree.leaves()]
+    counts: Counter[tuple[str, int, int]] = Counter()
+
+    def count(node: Tree, left: int) -> int:
+        if not node.children:
+            return left + 1
+        right = left
+        for child in node.children:
+            right = count(child, right)
+        first, end = left, right
+        while first < end and tags[first] in PUNCTUATION:
+            first += 1
+        while first < end and tags[end - 1] in PUNCTUATION:
+            end -= 1
+        if first < end and node.label not in ROOTS:
+            counts["ADVP" if node.label == "PRT" else node.label, first, end] += 1
+        return right
+
+    count(tree, 0)
+    return counts

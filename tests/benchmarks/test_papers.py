@@ -207,7 +207,6 @@ def test_streams_at_equal_memory(data):
     assert "16 rows" in stream.describe(line)
 
 
-@pytest.mark.skipif(find_spec("PYEVALB") is None, reason="PYEVALB is not installed")
 def test_parsing(data, tmp_path):
     """A translation model stands for a parser: its German is the question, its English the logical form."""
     from bench.papers.stream import parsing

@@ -18,7 +18,7 @@ from examples.constituency.model import (  # noqa: E402
     ParserDecoding,
 )
 from examples.constituency.train import batch_loss, train  # noqa: E402
-from examples.constituency.trees import actions, build, read_tree  # noqa: E402
+from examples.constituency.trees import actions, brackets, build, read_tree  # noqa: E402
 from sharpbeam.decoding.loop import decode  # noqa: E402
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
 from sharpbeam.scheduling.batches import FixedBatches  # noqa: E402
@@ -69,6 +69,12 @@ def test_actions_build_the_tree_again(tree):
     leaves = list(tree.leaves())
     assert len(actions(tree)) == 4 * len(leaves) - 2
     assert build(actions(tree), leaves) == tree
+
+
+def test_brackets_are_those_of_evalb():
+    """Punctuation at an end, a root, and the difference of PRT and ADVP do not count."""
+    tree = read_tree("(TOP (S (`` ``) (S (NP (NNS We)) (VP (VBD gave) (PRT (RP up)))) (, ,)) (X (. .)))")
+    assert brackets(tree) == {("S", 1, 4): 2, ("NP", 1, 2): 1, ("VP", 2, 4): 1, ("ADVP", 3, 4): 1}
 
 
 @pytest.mark.parametrize("text", ["", "(NP", "(NP (NN a)", "(NP (NN a)))", "NN a"])

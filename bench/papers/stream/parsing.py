@@ -26,7 +26,7 @@ from bench.harness.testset import DATA, NoDataError
 from bench.papers.stream.forms import normal
 from examples.constituency.model import EOS, ActionLayer, Parser, ParserDecoding
 from examples.constituency.train import read_trees
-from examples.constituency.trees import Tree, build
+from examples.constituency.trees import Tree, brackets, build
 from sharpbeam import Translator
 from sharpbeam.decoding.loop import decode
 from sharpbeam.models.interface import Decoding
@@ -93,7 +93,7 @@ def semantic(name: str, models: Path, data: Path) -> Task:
 
 
 def constituency(models: Path, data: Path, trees: str, limit: int) -> Task:
-    """Labelled brackets (EVALB's count of them) of the parser of examples/constituency."""
+    """Labelled brackets, as EVALB counts them, of the parser of examples/constituency."""
     parser = Parser.load(models / "parser")
     gold = read_trees(_present(data / trees))
     gold = [gold[i * len(gold) // limit] for i in range(limit)] if 0 < limit < len(gold) else gold
@@ -104,7 +104,7 @@ def constituency(models: Path, data: Path, trees: str, limit: int) -> Task:
         for index, tree in enumerate(gold):
             counts = [_brackets(tree, _tree(parser, hypothesis, tree)) for hypothesis in answers[index]]
             best += counts[0]
-            among += max(counts, key=lambda c: c[0] / (c[1] + c[2]))
+            among += max(counts, key=lambda c: c[0] / max(c[1] + c[2], 1))
         return float(200 * best[0] / (best[1] + best[2])), float(200 * among[0] / (among[1] + among[2]))
 
     longest = max(len(request.source) for request in requests)
@@ -128,12 +128,8 @@ def _tree(parser: Parser, hypothesis: Hypothesis, gold: Tree) -> Tree:
 
 def _brackets(gold: Tree, parsed: Tree) -> np.ndarray[Any, Any]:
     """Matched brackets, those of the gold tree, and those of the found one."""
-    from PYEVALB import parser as evalb_parser
-    from PYEVALB import scorer as evalb_scorer
-
-    gold_tree, found_tree = (evalb_parser.create_from_bracket_string(f"(TOP {tree})") for tree in (gold, parsed))
-    result = evalb_scorer.Scorer().score_trees(gold_tree, found_tree)
-    return np.array([result.matched_brackets, result.gold_brackets, result.test_brackets], float)
+    right, found = brackets(gold), brackets(parsed)
+    return np.array([(right & found).total(), right.total(), found.total()], float)
 
 
 def run(task: Task, strategy: str) -> tuple[Answers, Work]:
