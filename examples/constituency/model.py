@@ -1,7 +1,7 @@
 """The span-based shift-reduce parser of Cross & Huang (2016), by Sharpbeam's model and output layer interfaces.
 
 Letters: N words of all sentences with their two borders, n words of one sentence, R rows, H width of one direction of
-the LSTM, M width of the hidden layers, V actions. A model ends at the hidden vector: its last
+an LSTM, M width of the hidden layers, V actions. A model ends at the hidden vector: its last
 coordinates, one for each kind of action, say which actions are possible; the output matrix adds them to the logits.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,12 +49,13 @@ class Inventory:
         )
 
     @classmethod
-    def build(cls, trees: Sequence[Tree], at_least: int = 2) -> Inventory:
-        """Words seen `at_least` times, and every tag and label of `trees`."""
+    def build(cls, trees: Sequence[Tree], more: Iterable[str] = ()) -> Inventory:
+        """The words, tags and labels of `trees`, and `more` words."""
         words = Counter(leaf.word.lower() for tree in trees for leaf in tree.leaves())
         tags = sorted({leaf.label for tree in trees for leaf in tree.leaves()})
         labels = sorted({label for tree in trees for label in actions(tree)[1::2]} - {NONE})
-        return cls(["", "?"] + [w for w, n in words.most_common() if n >= at_least], ["", "?", *tags], [NONE, *labels])
+        known = [word for word, _ in words.most_common()] + [word for word in more if word not in words]
+        return cls(["", "?", *known], ["", "?", *tags], [NONE, *labels])
 
     def encode(self, tree: Tree) -> Ids:
         """The sentence below `tree` as a request's source [n]: word id * number of tags + tag id."""
@@ -115,43 +116,47 @@ class State:
 
 
 class Parser(nn.Module):
-    """A bidirectional LSTM over words and tags; a span is the difference of the LSTM's outputs at its two borders."""
+    """Two bidirectional LSTMs over words and tags; a span is the difference of their outputs at its two borders."""
 
     def __init__(self, inventory: Inventory, width: int = 200, hidden: int = 200, dropout: float = 0.4) -> None:
         super().__init__()
         self.inventory, self.width, self.hidden_width = inventory, width, hidden
         self.words = nn.Embedding(len(inventory.words), 100)
         self.tags = nn.Embedding(len(inventory.tags), 40)
-        self.lstm = nn.LSTM(140, width, 2, bidirectional=True, batch_first=True, dropout=dropout)
-        self.structure, self.label = nn.Linear(8 * width, hidden), nn.Linear(6 * width, hidden)
+        self.first = nn.LSTM(140, width, bidirectional=True, batch_first=True)
+        self.second = nn.LSTM(2 * width, width, bidirectional=True, batch_first=True)
+        self.structure, self.label = nn.Linear(16 * width, hidden), nn.Linear(12 * width, hidden)
         self.structure_output = nn.Linear(hidden, 2)
         self.label_output = nn.Linear(hidden, len(inventory.labels))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.light_dropout = nn.Dropout(dropout), nn.Dropout(dropout / 2)
 
     def encode(self, sources: Sequence[Ids]) -> list[Tensor]:
-        """Outputs of the LSTM at each word and at the borders of each sentence, [n + 2, 2 H]."""
+        """Outputs of both LSTMs, forward then backward, at each word and at the borders of a sentence: [n + 2, 4 H]."""
         lengths = [len(source) + 2 for source in sources]
         ids = torch.zeros(len(sources), max(lengths), dtype=torch.long)
         for row, source in enumerate(sources):
             ids[row, 1 : len(source) + 1] = torch.from_numpy(source)
         tags = len(self.inventory.tags)
-        seen = self.dropout(torch.cat([self.words(ids // tags), self.tags(ids % tags)], 2))
+        seen = self.light_dropout(torch.cat([self.words(ids // tags), self.tags(ids % tags)], 2))
         packed = nn.utils.rnn.pack_padded_sequence(seen, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
-        outputs, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        below, _ = self.first(packed)
+        above, _ = self.second(below._replace(data=self.dropout(below.data)))
+        each = [nn.utils.rnn.pad_packed_sequence(one, batch_first=True)[0].chunk(2, 2) for one in (below, above)]
+        outputs = torch.cat([part for direction in zip(*each, strict=True) for part in direction], 2)
         return [outputs[row, :length] for row, length in enumerate(lengths)]
 
     def features(self, memory: Tensor, spans: Tensor) -> Tensor:
-        """Spans [R, 4, 2], given by rows of `memory` [N, 2 H], as [R, 4 * 2 H]: what lies between their borders."""
-        forward, backward = memory[:, : self.width], memory[:, self.width :]
+        """Spans [R, 4, 2], given by rows of `memory` [N, 4 H], as [R, 4 * 4 H]: what lies between their borders."""
+        forward, backward = memory.chunk(2, 1)
         left, right = spans[:, :, 0], spans[:, :, 1]
         return torch.cat([forward[right] - forward[left], backward[left + 1] - backward[right + 1]], 2).flatten(1)
 
     def hidden(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Hidden vectors [R, 2 M] of features [R, 8 H]: the other task's half is zero; `labels` [R] bool says whose."""
+        """Hidden vectors [R, 2 M] of features [R, 16 H]: the other task's half is zero; `labels` [R] says whose."""
         hidden = features.new_zeros(len(features), 2 * self.hidden_width)
         label, structure = labels.nonzero()[:, 0], (~labels).nonzero()[:, 0]
         hidden[structure, : self.hidden_width] = torch.relu(self.structure(self.dropout(features[structure])))
-        spans = features[label, : 6 * self.width]
+        spans = features[label, : 12 * self.width]
         hidden[label, self.hidden_width :] = torch.relu(self.label(self.dropout(spans)))
         return hidden
 
@@ -189,7 +194,7 @@ class ParserDecoding(Decoding):
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-        self._memory = torch.empty(0, 2 * parser.width)  # [N, 2 H] of all sentences in flight, one after the other
+        self._memory = torch.empty(0, 4 * parser.width)  # [N, 4 H] of all sentences in flight, one after the other
         self._place: dict[int, tuple[int, int]] = {}  # where each one's begins, and the number of its words
         self._states: dict[int, tuple[int, State]] = {}  # request and state, by handle
         self._next = 0

@@ -17,7 +17,7 @@ from examples.constituency.model import (  # noqa: E402
     Parser,
     ParserDecoding,
 )
-from examples.constituency.train import batch_loss, train  # noqa: E402
+from examples.constituency.train import Example, batch_loss, train  # noqa: E402
 from examples.constituency.trees import actions, brackets, build, read_tree  # noqa: E402
 from sharpbeam.decoding.loop import decode  # noqa: E402
 from sharpbeam.options.decode import ScheduleOptions, SearchOptions  # noqa: E402
@@ -41,7 +41,7 @@ TREES = [
 @pytest.fixture(scope="module")
 def parser() -> Parser:
     torch.manual_seed(4)
-    return Parser(Inventory.build(TREES, at_least=1), width=8, hidden=12).eval()
+    return Parser(Inventory.build(TREES), width=8, hidden=12).eval()
 
 
 def requests(parser):
@@ -117,12 +117,12 @@ def test_scores_of_the_search_are_those_of_training(parser):
     result = parse(parser, FixedBatches(RequestQueue(queries)), beam_size=3)
     for request in queries:
         best = result[request.index][0]
-        loss, _ = batch_loss(parser, [(request.source, [*best.tokens, EOS])])
+        loss, _ = batch_loss(parser, [Example.of(request.source, [*best.tokens, EOS])])
         assert best.log_prob == pytest.approx(-float(loss.detach()), abs=1e-4)
 
 
 def test_training_learns_the_trees_and_a_parser_is_saved(tmp_path):
-    train(TREES, TREES, tmp_path / "parser", epochs=60)
+    train(TREES, TREES, tmp_path / "parser", epochs=200)
     parser = Parser.load(tmp_path / "parser")
     result = parse(parser, FixedBatches(RequestQueue(requests(parser))), beam_size=2)
     names = [parser.inventory.action_names(result[index][0].tokens) for index in range(len(TREES))]
