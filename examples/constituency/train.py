@@ -1,4 +1,4 @@
-"""Train the parser on trees in brackets, one a line, and save the epoch with the lowest loss on held-out trees.
+"""Train the parser on trees in brackets, one a line; prints the loss on held-out trees after each epoch.
 
 python examples/constituency/train.py train.trees.gz dev.trees.gz --output runs/parser --vectors words.vec
 
@@ -153,7 +153,6 @@ def train(
         source = np.where(unknown, UNKNOWN * tags + example.source % tags, example.source)
         return dataclasses.replace(example, source=source.astype(np.int32))
 
-    best = float("inf")
     for epoch in range(epochs):
         parser.train()
         for batch in track(batches(data, BATCH_WORDS, order), f"epoch {epoch + 1} of {epochs}", transient=True):
@@ -168,9 +167,7 @@ def train(
             sums = [batch_loss(averaged.parser, batch) for batch in batches(valid, BATCH_WORDS, order)]
         figure = float(sum(loss for loss, _ in sums)) / sum(count for _, count in sums)
         print(f"epoch {epoch + 1}: {figure:.4f} nats an action on {len(held_out)} held-out trees", flush=True)
-        if figure < best:
-            best = figure
-            averaged.parser.save(output)
+        averaged.parser.save(output)
 
 
 if __name__ == "__main__":
