@@ -118,7 +118,7 @@ class State:
 class Parser(nn.Module):
     """Two bidirectional LSTMs over words and tags; a span is the difference of their outputs at its two borders."""
 
-    def __init__(self, inventory: Inventory, width: int = 200, hidden: int = 200, dropout: float = 0.4) -> None:
+    def __init__(self, inventory: Inventory, width: int = 200, hidden: int = 200, dropout: float = 0.45) -> None:
         super().__init__()
         self.inventory, self.width, self.hidden_width = inventory, width, hidden
         self.words = nn.Embedding(len(inventory.words), 100)
@@ -128,7 +128,7 @@ class Parser(nn.Module):
         self.structure, self.label = nn.Linear(16 * width, hidden), nn.Linear(12 * width, hidden)
         self.structure_output = nn.Linear(hidden, 2)
         self.label_output = nn.Linear(hidden, len(inventory.labels))
-        self.dropout, self.light_dropout = nn.Dropout(dropout), nn.Dropout(dropout / 2)
+        self.dropout, self.light_dropout = nn.Dropout(dropout), nn.Dropout(0.2)
 
     def encode(self, sources: Sequence[Ids]) -> list[Tensor]:
         """Outputs of both LSTMs, forward then backward, at each word and at the borders of a sentence: [n + 2, 4 H]."""
