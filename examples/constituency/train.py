@@ -8,7 +8,6 @@ Vectors of 100 numbers, as word2vec writes them in text, let the parser know wor
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import itertools
 import random
@@ -17,12 +16,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.progress import track
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from sharpbeam.text.lines import read_lines
 from sharpbeam.types import Floats, Ids
@@ -35,7 +36,7 @@ from examples.constituency.trees import Tree, read_tree
 BATCH_WORDS = 300
 KEPT_WORDS = 25000  # of the vectors
 SPREAD = 0.6  # standard deviation of the numbers of a word's vector at the beginning
-FORGETFUL = 0.84  # a word is unknown in FORGETFUL / (FORGETFUL + its count) of the cases (Cross & Huang, section 4)
+FORGETFUL = 0.84  # a word is unknown in FORGETFUL / (FORGETFUL + its count) of the cases (Cross & Huang 2016)
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,9 @@ def batches(data: Sequence[Example], words: int, order: random.Random) -> list[l
     return made
 
 
-class Averaged:
-    """The running average of a parser's weights, over the last thousand steps or so."""
-
-    def __init__(self, parser: Parser) -> None:
-        self.parser, self._steps = copy.deepcopy(parser).eval(), 0
-
-    @torch.no_grad()
-    def add(self, parser: Parser) -> None:
-        """Take the weights after another step."""
-        self._steps += 1
-        for mine, new in zip(self.parser.parameters(), parser.parameters(), strict=True):
-            mine.lerp_(new, max(0.001, 9 / (10 + self._steps)))
+def averaged(mine: Tensor, new: Tensor, steps: Tensor | int) -> Tensor:
+    """The running average of a weight, over the last thousand steps or so."""
+    return mine.lerp(new, max(0.001, 9 / (10 + int(steps))))
 
 
 def begin(trees: Sequence[Tree], vectors: Mapping[str, list[float]]) -> tuple[Parser, Floats]:
@@ -142,7 +134,8 @@ def train(
     torch.manual_seed(seed)
     order, forgets = random.Random(seed), np.random.default_rng(seed)
     parser, share = begin(trees, vectors or {})
-    inventory, tags, averaged = parser.inventory, len(parser.inventory.tags), Averaged(parser)
+    inventory, tags, average = parser.inventory, len(parser.inventory.tags), AveragedModel(parser, avg_fn=averaged)
+    mean = cast(Parser, average.module).eval()
     data, valid = examples(inventory, trees), examples(inventory, held_out)
     optimizer = torch.optim.AdamW(parser.parameters(), lr=1.5e-3, betas=(0.9, 0.98))
     steps = epochs * len(batches(data, BATCH_WORDS, order))
@@ -162,12 +155,12 @@ def train(
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            averaged.add(parser)
+            average.update_parameters(parser)
         with torch.inference_mode():
-            sums = [batch_loss(averaged.parser, batch) for batch in batches(valid, BATCH_WORDS, order)]
+            sums = [batch_loss(mean, batch) for batch in batches(valid, BATCH_WORDS, order)]
         figure = float(sum(loss for loss, _ in sums)) / sum(count for _, count in sums)
         print(f"epoch {epoch + 1}: {figure:.4f} nats an action on {len(held_out)} held-out trees", flush=True)
-        averaged.parser.save(output)
+        mean.save(output)
 
 
 if __name__ == "__main__":
