@@ -118,7 +118,7 @@ class State:
 class Parser(nn.Module):
     """Two bidirectional LSTMs over words and tags; a span is the difference of their outputs at its two borders."""
 
-    def __init__(self, inventory: Inventory, width: int = 200, hidden: int = 200, dropout: float = 0.45) -> None:
+    def __init__(self, inventory: Inventory, width: int = 250, hidden: int = 250, dropout: float = 0.45) -> None:
         super().__init__()
         self.inventory, self.width, self.hidden_width = inventory, width, hidden
         self.words = nn.Embedding(len(inventory.words), 100)

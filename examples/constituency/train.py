@@ -30,33 +30,46 @@ from sharpbeam.types import Floats, Ids
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # so that it runs from anywhere
 
-from examples.constituency.model import FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, State
+from examples.constituency.model import COMBINE, FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, Span, State
 from examples.constituency.trees import Tree, read_tree
 
 BATCH_WORDS = 300
 KEPT_WORDS = 25000  # of the vectors
 SPREAD = 0.6  # standard deviation of the numbers of a word's vector at the beginning
 FORGETFUL = 0.84  # a word is unknown in FORGETFUL / (FORGETFUL + its count) of the cases (Cross & Huang 2016)
+Steps = list[tuple[State, int]]  # states and the right actions in them
 
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence [n], and what each of the T actions of its tree is chosen from."""
+    """A sentence [n], the labels of the constituents of its tree by span, and the path to the tree."""
 
     source: Ids
-    gold: Tensor  # [T] the right actions
-    spans: Tensor  # [T, 4, 2] whose features decide, after the right actions before
-    forbidden: Tensor  # [T, KINDS] what is added to the logits of each kind
+    labels: Mapping[Span, int]
+    path: Steps
 
     @staticmethod
     def of(source: Ids, actions: Sequence[int]) -> Example:
         """From the actions of a tree, the last of which, eos, is not learned."""
-        states, words = [State()], len(source)
-        for action in actions[:-2]:
-            states.append(states[-1].after(action))
-        possible = torch.tensor([state.possible(words) for state in states])
-        spans = torch.tensor([state.spans(words) for state in states])
-        return Example(source, torch.tensor(actions[:-1]), spans, torch.where(possible, 0.0, FORBIDDEN))
+        labels, path, state = dict[Span, int](), Steps(), State()
+        for action in actions[:-1]:
+            if action > LABELS:
+                labels[state.borders[-2], state.borders[-1]] = action
+            path.append((state, action))
+            state = state.after(action)
+        return Example(source, labels, path)
+
+    def right(self, state: State) -> int:
+        """The action after which the best tree that `state` leads to can still be built (the paper's section 4)."""
+        left, right = state.borders[-2:] if len(state.borders) > 1 else (0, 0)
+        if state.labels_next:
+            return self.labels.get((left, right), LABELS)
+        around = (
+            (end - begin, begin)
+            for begin, end in [*self.labels, (0, len(self.source))]
+            if begin in state.borders and begin <= left and end >= right and (begin, end) != (left, right)
+        )
+        return COMBINE if min(around)[1] < left else SHIFT
 
 
 def read_trees(path: Path) -> list[Tree]:
@@ -67,17 +80,55 @@ def read_trees(path: Path) -> list[Tree]:
 def read_vectors(path: Path) -> dict[str, list[float]]:
     """The first vectors of a file of word2vec's, after a line with two numbers; the most frequent words come first."""
     lines = itertools.islice(read_lines(path), 1, KEPT_WORDS + 1)
-    return {word: [float(number) for number in rest] for word, *rest in map(str.split, lines)}
+    vectors = {word: [float(number) for number in rest] for word, *rest in map(str.split, lines)}
+    for word, vector in vectors.items():
+        if len(vector) != 100:
+            raise SystemExit(f"{path} has {len(vector)} numbers for {word!r}; vectors of 100 are needed.")
+    return vectors
 
 
-def batch_loss(parser: Parser, batch: Sequence[Example]) -> tuple[Tensor, int]:
-    """Sum of the losses of all actions of a batch, each after the right ones before it, and their number."""
+def drawn_paths(parser: Parser, batch: Sequence[Example], memory: Tensor, begins: Sequence[int]) -> list[Steps]:
+    """A path for each example of a batch, by structural actions that are drawn from the parser's probabilities.
+
+    So it learns what to do after a mistake (the paper's section 4). Labels change no later state.
+    """
+    paths, lengths = [Steps() for _ in batch], [len(example.source) for example in batch]
+    states = {place: State() for place in range(len(batch))}
+    while states:
+        spans = torch.tensor([state.spans(lengths[place]) for place, state in states.items()])
+        places = torch.tensor([begins[place] for place in states])
+        hidden = torch.relu(parser.structure(parser.features(memory, spans + places[:, None, None])))
+        logits = parser.structure_output(hidden)
+        possible = torch.tensor([state.possible(lengths[place])[1:3] for place, state in states.items()])
+        chances = (logits + torch.where(possible, 0.0, FORBIDDEN)).softmax(1)
+        for (place, state), kind in zip(list(states.items()), chances.multinomial(1)[:, 0].tolist(), strict=True):
+            labelled = state.after(SHIFT + kind)
+            paths[place] += [(each, batch[place].right(each)) for each in (state, labelled)]
+            states[place] = labelled.after(LABELS)
+            if len(paths[place]) == len(batch[place].path):
+                del states[place]
+    return paths
+
+
+def batch_loss(parser: Parser, batch: Sequence[Example], draw: bool = False) -> tuple[Tensor, int]:
+    """Sum of the losses of all actions of a batch, on its own paths or on drawn ones, and their number."""
     memories = parser.encode([example.source for example in batch])
-    begins = itertools.accumulate((len(memory) for memory in memories[:-1]), initial=0)
-    gold, forbidden = (torch.cat([getattr(e, name) for e in batch]) for name in ("gold", "forbidden"))
-    spans = torch.cat([example.spans + begin for example, begin in zip(batch, begins, strict=True)])
+    begins = list(itertools.accumulate((len(memory) for memory in memories[:-1]), initial=0))
+    memory = torch.cat(memories)
+    with torch.no_grad():
+        paths = drawn_paths(parser, batch, memory, begins) if draw else [example.path for example in batch]
+    steps = [
+        (state, action, len(example.source), begin)
+        for example, begin, path in zip(batch, begins, paths, strict=True)
+        for state, action in path
+    ]
+    gold = torch.tensor([action for _, action, _, _ in steps])
+    possible = torch.tensor([state.possible(words) for state, _, words, _ in steps])
+    places = torch.tensor([begin for *_, begin in steps])
+    spans = torch.tensor([state.spans(words) for state, _, words, _ in steps]) + places[:, None, None]
+    forbidden = torch.where(possible, 0.0, FORBIDDEN)
     labels = gold >= LABELS
-    hidden = parser.dropout(parser.hidden(parser.features(torch.cat(memories), spans), labels))
+    hidden = parser.dropout(parser.hidden(parser.features(memory, spans), labels))
     width = parser.hidden_width
     structure = parser.structure_output(hidden[~labels, :width]) + forbidden[~labels, 1:3]
     label = parser.label_output(hidden[labels, width:])
@@ -130,7 +181,7 @@ def train(
     vectors: Mapping[str, list[float]] | None = None,
     seed: int = 1,
 ) -> None:
-    """Adam, a batch at a time, with averaged weights; one line for each epoch."""
+    """Adam, a batch at a time, with averaged weights, on drawn paths after the first epoch; a line for each epoch."""
     torch.manual_seed(seed)
     order, forgets = random.Random(seed), np.random.default_rng(seed)
     parser, share = begin(trees, vectors or {})
@@ -149,7 +200,7 @@ def train(
     for epoch in range(epochs):
         parser.train()
         for batch in track(batches(data, BATCH_WORDS, order), f"epoch {epoch + 1} of {epochs}", transient=True):
-            loss, count = batch_loss(parser, [forget(example) for example in batch])
+            loss, count = batch_loss(parser, [forget(example) for example in batch], epoch > 0)
             (loss / count).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(parser.parameters(), 5.0)
             optimizer.step()
@@ -169,7 +220,7 @@ if __name__ == "__main__":
     arguments.add_argument("held_out", type=Path)
     arguments.add_argument("--output", type=Path, required=True)
     arguments.add_argument("--vectors", type=Path, help="of words, in word2vec's text format")
-    arguments.add_argument("--epochs", type=int, default=14)
+    arguments.add_argument("--epochs", type=int, default=16)
     flags = arguments.parse_args()
     vectors = read_vectors(flags.vectors) if flags.vectors else None
     train(read_trees(flags.train), read_trees(flags.held_out), flags.output, flags.epochs, vectors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from examples.constituency.model import (  # noqa: E402
     Inventory,
     Parser,
     ParserDecoding,
+    State,
 )
 from examples.constituency.train import Example, batch_loss, train  # noqa: E402
 from examples.constituency.trees import actions, brackets, build, read_tree  # noqa: E402
@@ -119,6 +122,34 @@ def test_scores_of_the_search_are_those_of_training(parser):
         best = result[request.index][0]
         loss, _ = batch_loss(parser, [Example.of(request.source, [*best.tokens, EOS])])
         assert best.log_prob == pytest.approx(-float(loss.detach()), abs=1e-4)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_right_action_loses_no_constituent_that_can_still_be_built(tree):
+    inventory = Inventory.build(TREES)
+    example = Example.of(inventory.encode(tree), inventory.action_ids(tree))
+    words = len(example.source)
+
+    @cache
+    def most(state: State) -> int:
+        """The most constituents of the tree among those still to come."""
+        if state.labels_next:
+            return (state.borders[-2:] in example.labels) + most(state.after(LABELS))
+        found.add(state)
+        return max([most(after) for after in afters(state)], default=0)
+
+    def afters(state: State) -> list[State]:
+        return [state.after(a) for a, able in zip((SHIFT, COMBINE), state.possible(words)[1:3], strict=True) if able]
+
+    assert all(example.right(state) == action for state, action in example.path)
+    found: set[State] = set()
+    most(State())
+    for state in found:
+        if afters(state):
+            assert most(state.after(example.right(state))) == most(state)
+        if len(state.borders) > 1:
+            label = example.right(State(state.borders, labels_next=True))
+            assert label == example.labels.get(state.borders[-2:], LABELS)
 
 
 def test_training_learns_the_trees_and_a_parser_is_saved(tmp_path):
