@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -13,7 +14,8 @@ from sharpbeam._core import call_native
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.lines import read_whole
 
-UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
+UNK_ID, BOS_ID, EOS_ID, PAD_ID = range(4)
+SPECIAL_IDS: Any = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
 PLAIN = {**dict.fromkeys("\u2018\u2019\u201a", "'"), **dict.fromkeys("\u201c\u201d\u201e\xab\xbb", '"')}
 PLAIN |= dict.fromkeys("\u2011\u2013\u2014\u2212", "-")
 _UNSEEN = (0x00AD, 0x2060)
@@ -94,10 +96,7 @@ def train_sentencepiece(
             vocab_size=size,
             model_type="unigram",
             character_coverage=coverage,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            pad_id=PAD_ID,
+            **SPECIAL_IDS,
             user_defined_symbols=list(symbols),
             num_threads=1,  # more threads change the model
             minloglevel=2,

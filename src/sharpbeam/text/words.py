@@ -10,9 +10,9 @@ from pathlib import Path
 from sharpbeam.errors import InputError, ModelError
 from sharpbeam.text.json import WORDS, read_json
 from sharpbeam.text.pieces import PieceVocabulary
+from sharpbeam.text.sentencepiece import SPECIAL_IDS, UNK_ID
 
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>", "<pad>")  # ids 0 to 3, as in our SentencePiece vocabularies
-UNK_ID, BOS_ID, EOS_ID, PAD_ID = range(4)
 
 
 class WordVocabulary(PieceVocabulary):
@@ -29,8 +29,7 @@ class WordVocabulary(PieceVocabulary):
                 raise InputError(f"word {i} is {word!r}; a word must be text without spaces.")
             if ids.setdefault(word, i) != i:
                 raise InputError(f"word {word!r} stands twice, as {ids[word]} and {i}.")
-        special = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
-        super().__init__(self.words, special, (), None)
+        super().__init__(self.words, SPECIAL_IDS, (), None)
         self._ids = {word: i for word, i in ids.items() if word not in SPECIAL_WORDS}
 
     @classmethod

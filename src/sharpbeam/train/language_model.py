@@ -23,8 +23,8 @@ from sharpbeam.models.lstm_lm.module import LstmLmModule, State
 from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import Recipe
 from sharpbeam.text.lines import read_lines
+from sharpbeam.text.sentencepiece import EOS_ID
 from sharpbeam.text.vocabulary import Vocabulary
-from sharpbeam.text.words import EOS_ID
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import training_loss, word_frequency
 from sharpbeam.train.task import TrainingTask

@@ -26,13 +26,13 @@ from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.text.lines import Pair, column_pairs, file_pairs
-from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
+from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, SPECIAL_IDS
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import CHUNK, training_loss, word_frequency
 from sharpbeam.train.report import say
 from sharpbeam.train.task import TrainingTask
-from sharpbeam.train.vocabularies import SPECIAL_IDS, language_tags, translation_vocabularies
+from sharpbeam.train.vocabularies import language_tags, translation_vocabularies
 from sharpbeam.types import Request
 
 BATCH = 256  # pairs of similar length that are validated at a time

@@ -10,13 +10,12 @@ from sharpbeam.options.schema import require
 from sharpbeam.options.train import VocabularyOptions
 from sharpbeam.storage.atomic import write_bytes
 from sharpbeam.text.lines import Pair
-from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, UNK_ID, SentencePieceVocabulary, train_sentencepiece
+from sharpbeam.text.sentencepiece import SPECIAL_IDS, UNK_ID, SentencePieceVocabulary, train_sentencepiece
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
 from sharpbeam.text.words import WordVocabulary
 
 VOCABULARIES = ("source.spm", "target.spm", "source.vocab.json", "target.vocab.json", "vocab.json")
 ENDINGS = {"pieces": "spm", "words": "vocab.json"}
-SPECIAL_IDS = {"unk_id": UNK_ID, "bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}  # the data has them in it
 
 
 def tag(language: str) -> str:

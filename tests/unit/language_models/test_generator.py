@@ -15,7 +15,8 @@ from sharpbeam.api.scorer import perplexity
 from sharpbeam.errors import InputError, ModelError, OptionError
 from sharpbeam.models.lstm_lm.config import LstmLmConfig
 from sharpbeam.storage.model_folder import save_model
-from sharpbeam.text.words import BOS_ID, EOS_ID, PAD_ID, SPECIAL_WORDS, WordVocabulary
+from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID
+from sharpbeam.text.words import SPECIAL_WORDS, WordVocabulary
 from sharpbeam.types import Request
 
 WORDS = WordVocabulary([*SPECIAL_WORDS, *(a + b for a in "bdfgk" for b in "aeiou")])

@@ -18,8 +18,9 @@ from unit.train.test_loop import run_and_signal, write_recipe  # noqa: E402
 from sharpbeam.errors import InputError, OptionError  # noqa: E402
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions  # noqa: E402
 from sharpbeam.storage.model_folder import read_config  # noqa: E402
+from sharpbeam.text.sentencepiece import EOS_ID, UNK_ID  # noqa: E402
 from sharpbeam.text.vocabulary import read_vocabularies  # noqa: E402
-from sharpbeam.text.words import EOS_ID, UNK_ID, WordVocabulary  # noqa: E402
+from sharpbeam.text.words import WordVocabulary  # noqa: E402
 from sharpbeam.train.language_model import read_stream, windows  # noqa: E402
 from sharpbeam.train.loop import Trainer, learning_rate  # noqa: E402
 
