@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from server.conftest import Live, expected, wait_for
 
-from sharpbeam import Translator
+from sharpbeam import OptionError, Translator
 
 LONG = " ".join(["balo"] * 400)  # a sentence that is decoded for a while
 
@@ -189,6 +189,18 @@ def test_keys_are_needed_and_never_logged(
     assert "/translate" in logged
     for secret in ("sesame", "another", "wrong word", sentences[0]):
         assert secret not in logged
+
+
+def test_a_digest_that_is_none_is_no_key(serve: Callable[..., Live], sentences: list[str], tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    keys, digest = tmp_path / "keys.txt", sha256(b"another").hexdigest()
+    for line in (f"sha256:{digest}  -", f"SHA256:{digest[:-1]}", "sha256:"):
+        keys.write_text(f"key\n{line}\n")
+        with pytest.raises(OptionError, match="a line that begins with sha256:"):
+            serve(api_keys=str(keys))
+    keys.write_text(f"sha256:{digest.upper()}\n")
+    assert serve(api_keys=str(keys)).translate(sentences[0], api_key="another").status_code == 200
 
 
 def test_a_fault_of_ours_is_told_without_the_text(

@@ -21,7 +21,7 @@ from sharpbeam.server.refusals import Refused
 from sharpbeam.server.service import Query, Service, TranslatedText
 
 T = TypeVar("T")
-DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
 
 
 class Gate:
@@ -108,5 +108,8 @@ def _read_keys(path: Path) -> list[str]:
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
         raise OptionError(f"api_keys is {str(path)!r}; it must be a file with at least one key.")
-    digests = map(DIGEST.fullmatch, keys)
-    return [match[1] if match else sha256(key.encode()).hexdigest() for key, match in zip(keys, digests, strict=True)]
+    digests = [match and match[1].lower() for match in map(DIGEST.fullmatch, keys)]
+    for key, digest in zip(keys, digests, strict=True):
+        if digest is None and key.lower().startswith("sha256:"):  # as a key it would let in all who can read the file
+            raise OptionError(f"{path} has a line that begins with sha256: and is not exactly that and 64 hex digits.")
+    return [digest or sha256(key.encode()).hexdigest() for key, digest in zip(keys, digests, strict=True)]
