@@ -15,7 +15,7 @@ from sharpbeam.decoding.automatic import automatic_layer, tuned_layer
 from sharpbeam.decoding.languages import Direction, LanguageTags
 from sharpbeam.decoding.loop import Run
 from sharpbeam.decoding.workers import Teams
-from sharpbeam.errors import ModelError, OptionError, computing, nearest
+from sharpbeam.errors import ModelError, OptionError, OutputError, computing, nearest
 from sharpbeam.gpu.device import find_device
 from sharpbeam.hub.cache import folder_of
 from sharpbeam.hub.names import HUB_NAME, PAIR, REGISTRIES, name_of
@@ -35,6 +35,7 @@ from sharpbeam.search.interface import Search
 from sharpbeam.search.registry import find_search
 from sharpbeam.search.work import Work
 from sharpbeam.storage.artifacts import FolderArtifacts
+from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import FOREIGN, FolderFacts, read_facts, read_tensors
 from sharpbeam.storage.records import read_precision, read_tuned
 from sharpbeam.text.vocabulary import Vocabulary, read_vocabularies
@@ -219,6 +220,14 @@ def bundled_models() -> dict[str, Path]:
     return {config.parent.name: config.parent for config in sorted(home.glob("*/config.json"))}
 
 
+def folder_to_fill(model: str | Path) -> Path:
+    """As `find_model`, for a folder to write to; raises OutputError if that is impossible, or it is the package's."""
+    if (folder := find_model(model)) in bundled_models().values():
+        raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, and name the copy.")
+    check_folder(folder, f"to {folder}", "a copy of the model")
+    return folder
+
+
 def find_model(model: str | Path) -> Path:
     """The folder of a model: a model folder, a bundled name, or a name of `sharpbeam.hub`, which is fetched once.
 
@@ -227,7 +236,7 @@ def find_model(model: str | Path) -> Path:
     bundled = bundled_models()
     if not isinstance(model, (str, os.PathLike)):
         raise ModelError(f"the model is {model!r}; give a folder, or the name of a bundled model as a str.")
-    if isinstance(model, str) and model in bundled and not os.path.isfile(os.path.join(model, "config.json")):
+    if isinstance(model, str) and model in bundled and not (os.path.isdir(model) and os.listdir(model)):
         return bundled[model]
     name = name_of(model) if isinstance(model, str) and not os.path.exists(model) else None
     if name is not None:
@@ -243,10 +252,8 @@ def find_model(model: str | Path) -> Path:
     names = ", ".join(bundled) if bundled else "none in this installation"
     hub = f" Of the Hugging Face hub it is hf:{model}." if HUB_NAME.fullmatch(str(model)) else ""
     if pair := PAIR.fullmatch(str(model)):
-        hub = (
-            f" To fetch one, try firefox:{model}, bergamot:{model} or opus:{model}; sharpbeam models find {pair[1]} "
-            f"{pair[2]} lists those there are."
-        )
+        names_of = f"sharpbeam models find {pair[1]} {pair[2]} lists those there are"
+        hub = f" To fetch one, try firefox:{model}, bergamot:{model} or opus:{model}; {names_of}."
     raise ModelError(
         f"there is no model {str(model)!r}: no such folder, and no bundled model of that name."
         f"{nearest(str(model), others)} Bundled are: {names}.{hub}"

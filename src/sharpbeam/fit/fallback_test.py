@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import Direction
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.decoding.loading import LoadedModel, folder_to_fill, load_model
 from sharpbeam.errors import InputError, needs_extra
 from sharpbeam.fit.bound import design_effect, lower_bound
 from sharpbeam.fit.collect import collect_rows, distinct_lines, log_sum_exp
@@ -131,7 +131,7 @@ def fit_fallback_test(
     require(bool(text), "text", text, "given: the fallback test is fitted to real text")
     with needs_extra("fitting a fallback test", "train"):
         import torch  # noqa: F401 (before vectors are collected)
-    folder, report = find_model(str(model)), Reporter(progress)
+    folder, report = folder_to_fill(str(model)), Reporter(progress)
     loaded = load_model(folder, machine, "translation")
     shortlist: Shortlist = new[0] if new else loaded.artifacts.read("shortlist")
     loaded = replace(loaded, exact=ScanLayer.build(*loaded.model.output(), machine.isa))  # the same tokens, sooner

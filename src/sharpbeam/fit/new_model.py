@@ -17,7 +17,7 @@ import numpy as np
 from sharpbeam.convert.conversion import convert_model, is_model_folder
 from sharpbeam.decoding.forced import feed, padded
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model, load_weights
+from sharpbeam.decoding.loading import LoadedModel, folder_to_fill, load_model, load_weights
 from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import SharpbeamError
 from sharpbeam.fit.preview import fit_preview, worth_fitting
@@ -87,7 +87,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = ()) -> Precision:
     sentences of the package. Takes seconds. Raises ModelError for a model that cannot be read, InputError for texts
     without a sentence, OutputError for a folder that cannot be written to.
     """
-    folder = find_model(model)
+    folder = folder_to_fill(model)
     loaded = load_model(folder, MachineOptions(threads=1, exact=True), "translation")
     lines = sentences_or_sample(loaded, texts, SENTENCES)
     length = min(LONGEST, loaded.options.search.max_length)

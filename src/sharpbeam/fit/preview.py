@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import find_model, load_model
+from sharpbeam.decoding.loading import find_model, folder_to_fill, load_model
 from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import InputError, ModelError, OptionError, computing
 from sharpbeam.fit.collect import Collector, collect_rows, distinct_lines
@@ -39,7 +39,6 @@ from sharpbeam.output_layers.interface import OutputLayer
 from sharpbeam.output_layers.preview import DEVIATIONS, LARGEST, WORDS, Normalizer, Preview, PreviewLayer
 from sharpbeam.output_layers.scan import ScanLayer
 from sharpbeam.output_layers.suppressed import without
-from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.model_folder import read_config
 from sharpbeam.text.sample import crossed
 from sharpbeam.types import Floats, Ids
@@ -104,8 +103,7 @@ def fit_preview(
     options that do not fit, ModelError for a model, InputError for text and OutputError for a folder that fail.
     """
     require(vectors >= LEAST_VECTORS, "vectors", vectors, f"{LEAST_VECTORS} or more")
-    folder, report = find_model(str(model)), Reporter(progress)
-    check_folder(folder, f"the preview to {folder}", "a copy of the model")
+    folder, report = folder_to_fill(str(model)), Reporter(progress)
     task = architecture_of(read_config(folder)).task
     if not text and task == "language":
         raise OptionError("text is empty; a language model needs a file of text to read: --text FILE.")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.decoding.loading import LoadedModel, folder_to_fill, load_model
 from sharpbeam.errors import InputError, OptionError, OutputError
 from sharpbeam.fit.collect import distinct
 from sharpbeam.fit.fallback_test import FallbackTestFit, fit_fallback_test
@@ -107,7 +107,7 @@ def fit_shortlist(
         path = Path(pairs)
         require(not is_standard_input(path), "pairs", pairs, "the name of a file")
         check_readable([path])
-        folder = find_model(str(model))
+        folder = folder_to_fill(str(model))
         if "shortlist" in present_artifacts(folder) and not overwrite:
             raise OutputError(f"{folder} has a shortlist already; give --overwrite to replace it.")
         loaded = load_model(folder, machine, "translation")

@@ -10,15 +10,13 @@ from statistics import median
 from typing import Any
 
 from sharpbeam.api.translator import Translator
-from sharpbeam.decoding.loading import bundled_models, find_model
-from sharpbeam.errors import OutputError
+from sharpbeam.decoding.loading import find_model, folder_to_fill
 from sharpbeam.fit.texts import sentences_or_sample
 from sharpbeam.options.decode import MachineOptions
 from sharpbeam.options.machine import ComputeType
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.registry import find_output_layer, output_layers
 from sharpbeam.storage.artifacts import present_artifacts
-from sharpbeam.storage.atomic import check_folder
 from sharpbeam.storage.records import TUNED, save_tuned
 from sharpbeam.text.lines import TextInput
 
@@ -77,7 +75,7 @@ class Tuning:
 
 def undo_tuning(model: str | Path) -> bool:
     """Remove the choice of `tune` from a model folder; returns whether there was one."""
-    path = find_model(model) / TUNED
+    path = folder_to_fill(model) / TUNED
     there = path.exists()
     path.unlink(missing_ok=True)
     return there
@@ -85,7 +83,7 @@ def undo_tuning(model: str | Path) -> bool:
 
 def tune(
     model: str | Path,
-    text: Sequence[str | Path] = (),
+    text: str | Path | Sequence[str | Path] = (),
     *,
     beam_size: int | None = None,
     sentences: int = SENTENCES,
@@ -111,15 +109,12 @@ def tune(
     """
     require(sentences >= 1, "sentences", sentences, "1 or more")
     require(0 < same <= 1, "same", same, "above 0 and at most 1")
-    folder = find_model(model)
-    if folder in bundled_models().values() and not dry_run:
-        raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, or give --dry-run.")
-    if not dry_run:
-        check_folder(folder, f"the choice to {folder}", "a copy of the model, or --dry-run")
+    folder = find_model(model) if dry_run else folder_to_fill(model)
     say = progress or (lambda _: None)
     named: Any = {k: v for k, v in (("source_language", source_language), ("target_language", target_language)) if v}
     reference = Translator(folder, machine=MachineOptions(exact=True, threads=threads), **named)
-    lines = sentences_or_sample(reference.loaded, TextInput([*map(Path, text)]) if text else None, sentences)
+    files = [*map(Path, [text] if isinstance(text, (str, Path)) else text)]
+    lines = sentences_or_sample(reference.loaded, TextInput(files) if files else None, sentences)
     beam = beam_size or reference.loaded.options.search.beam_size
     say("the reference: float32, exact")
     answers = [one.text for one in reference.translate(lines, raw=True, beam_size=beam)]

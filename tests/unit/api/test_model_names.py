@@ -28,7 +28,10 @@ def test_bundled_models_are_found_by_name(monkeypatch: pytest.MonkeyPatch, tiny_
         find_model("xx-zz")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "xx-yy").mkdir()
-    assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"  # next to a folder that is no model
+    assert find_model("xx-yy") == tmp_path / "bundled" / "xx-yy"  # next to an empty folder
+    (tmp_path / "xx-yy" / "source.spm").touch()
+    with pytest.raises(ModelError, match=r"config\.json"):  # a model that is broken: no other one answers for it
+        Translator("xx-yy")
     shutil.copytree(tiny_model, tmp_path / "xx-yy", dirs_exist_ok=True)
     assert find_model("xx-yy") == Path("xx-yy")  # which `convert` has written
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sharpbeam import InputError, OutputError, Translator, tune
+from sharpbeam import InputError, OutputError, Translator, fit_layer, tune
 from sharpbeam.fit.preview import fit_preview
 from sharpbeam.report import tune as tuning
 from sharpbeam.report.tune import undo_tuning
@@ -96,9 +97,22 @@ def test_a_preview_that_cannot_be_read_is_left_out_and_told(model: Path, tmp_pat
     assert "Not measured" in result.skipped[0] and "sharpbeam fit preview" in result.table()
 
 
-def test_bundled_models_are_not_written_to() -> None:
-    with pytest.raises(OutputError, match="belongs to the package"):
-        tune("de-en")
+def test_bundled_models_are_not_written_to(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Guten Morgen.\n")
+    for write in (tune, undo_tuning, partial(fit_layer, "preview"), partial(fit_layer, "screen", text=text)):
+        with pytest.raises(OutputError, match="belongs to the package"):
+            write("de-en")
+    for more in ({"text": text, "fidelity": 0.99}, {"pairs": text}):
+        with pytest.raises(OutputError, match="belongs to the package"):
+            fit_layer("shortlist", "de-en", **more)
+
+
+def test_a_text_may_be_one_file(model: Path, tmp_path: Path, monkeypatch) -> None:
+    timed(monkeypatch, {}, {})
+    text = tmp_path / "text"
+    text.write_text("ba di.\n")
+    assert tune(model, str(text), dry_run=True).sentences == tune(model, [text], dry_run=True).sentences == 1
 
 
 def test_text_without_a_sentence_is_refused(model: Path, tmp_path: Path) -> None:

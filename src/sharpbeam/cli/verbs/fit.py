@@ -43,8 +43,8 @@ def preview(
 
     Examples:
 
-    * `sharpbeam fit preview en-pt`
-    * `sharpbeam fit preview en-pt --text news.en.gz`
+    * `sharpbeam fit preview opus-en-pt`
+    * `sharpbeam fit preview opus-en-pt --text news.en.gz`
     """
     _run("preview", model, text=text, vectors=vectors, machine=machine)
 
@@ -108,7 +108,7 @@ def shortlist(
     Examples:
 
     * `sharpbeam fit shortlist runs/de-en/best --pairs train.tsv.gz --source-column 1 --target-column 0`
-    * `sharpbeam fit shortlist en-pt --text news.en.gz --fidelity 0.999`
+    * `sharpbeam fit shortlist opus-en-pt --text news.en.gz --fidelity 0.999`
     """
     files = {"pairs": pairs, "source_column": source_column, "target_column": target_column, "text": text}
     choices = {"fidelity": fidelity, "overwrite": overwrite, "options": shortlist}

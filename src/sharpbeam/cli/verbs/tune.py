@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from sharpbeam.cli.command import verb
 from sharpbeam.cli.flags import argument
@@ -31,8 +32,8 @@ def tune(
 
     Examples:
 
-    * `sharpbeam tune en-pt --text news.en`
-    * `sharpbeam tune en-pt --undo`
+    * `sharpbeam tune opus-en-pt --text news.en`
+    * `sharpbeam tune opus-en-pt --undo`
     """
     from sharpbeam.report import tune as tuning
 
@@ -41,17 +42,9 @@ def tune(
         print(f"{model}: {'the choice of tune was removed' if removed else 'there was no choice of tune'}.")
         return
     end, begin = ("", "\r\x1b[K") if sys.stderr.isatty() else ("\n", "")
-    result = tuning.tune(
-        model,
-        list(text),
-        beam_size=beam_size,
-        sentences=sentences,
-        threads=threads,
-        same=same,
-        dry_run=dry_run,
-        source_language=source_language,
-        target_language=target_language,
-        progress=lambda note: print(f"{begin}{note}", end=end, file=sys.stderr, flush=True),
-    )
+    how: Any = {"beam_size": beam_size, "sentences": sentences, "threads": threads, "same": same, "dry_run": dry_run}
+    how |= {"source_language": source_language, "target_language": target_language}
+    how["progress"] = lambda note: print(f"{begin}{note}", end=end, file=sys.stderr, flush=True)
+    result = tuning.tune(model, list(text), **how)
     print(begin, end="", file=sys.stderr, flush=True)
     print(result.table())

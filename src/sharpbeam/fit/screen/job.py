@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import LoadedModel, find_model, load_model
+from sharpbeam.decoding.loading import LoadedModel, folder_to_fill, load_model
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.fit.collect import Collection, Collector, OutputMatrix
 from sharpbeam.fit.progress import Listener, Reporter
@@ -70,7 +70,7 @@ class ScreenFit:
 
 def fit_screen(
     model: str | Path,
-    text: Texts,
+    text: Texts = (),
     *,
     per: str = "auto",
     work: str | Path | None = None,
@@ -103,7 +103,7 @@ def fit_screen(
     if not text:
         raise OptionError("text is empty; give a file of source sentences, one a line.")
     options, report = changed(options or ScreenOptions(), keywords, "fit_screen"), Reporter(progress)
-    config = read_config(folder := find_model(str(model)))
+    config = read_config(folder := folder_to_fill(str(model)))
     language_tags, task = LanguageTags.of(config), architecture_of(config).task
     texts = directed_texts(text, language_tags)
     unit = unit_of([one.direction.languages for one in texts], per, bool(language_tags.tokens))
