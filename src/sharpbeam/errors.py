@@ -55,7 +55,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return the sentence ' Did you mean ...?' for the closest of `allowed`, or nothing when none is close."""
     import difflib  # slow to import, and for errors alone
 
-    close = difflib.get_close_matches(name, list(allowed), n=1)
+    close = difflib.get_close_matches(str(name), list(allowed), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

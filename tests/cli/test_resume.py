@@ -191,7 +191,7 @@ def test_what_is_complete_is_not_translated_again(call: Run, tiny_model: Path, s
     assert call(*command).status == 0
     before, text = output.stat(), output.read_bytes()
     result = call(*command, "--resume")
-    message = f"sharpbeam: {output} is there, with nothing to resume. To translate it again, give --restart.\n"
+    message = f"sharpbeam: {output} is there, with nothing to resume. To translate it again, say --restart instead.\n"
     assert (result.status, result.err) == (0, message)
     after = output.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

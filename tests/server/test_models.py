@@ -15,11 +15,20 @@ from sharpbeam import Translator
 from sharpbeam.documents import translate_text
 from sharpbeam.errors import OptionError
 from sharpbeam.options.server import ServerOptions
+from sharpbeam.server.app import create_app
 
 
 @pytest.fixture
 def several(tiny_model: Path) -> list[str]:
     return [f"de-en={tiny_model}", f"en-fr={tiny_model}/.", f"fr-en={tiny_model}/./."]
+
+
+def test_wrong_arguments_of_the_application_are_named_at_once(several: list[str]) -> None:
+    with pytest.raises(OptionError, match="Did you mean 'beam_size'"):
+        create_app(several, beam_sise=3)
+    for wrong in ("de-en", [], None):
+        with pytest.raises(OptionError, match=r"models is .*; it must be a list of models"):
+            create_app(wrong)
 
 
 def test_a_pivot_joins_two_models(serve: Callable[..., Live], several: list[str], library: Translator) -> None:

@@ -19,6 +19,7 @@ from sharpbeam.decoding.results import Scored, Translation, scored
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
+from sharpbeam.options.schema import require
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.spans import keep_pattern
 from sharpbeam.text.spelling import Spelling
@@ -86,6 +87,7 @@ class Translator(TextDecoder[Translation]):
         Closing the iterator stops the work and its threads. Options and texts are checked by the call itself, not at
         the first result.
         """
+        require(isinstance(raw, bool), "raw", raw, "True or False")
         settings, pattern = self._options(options, keywords), keep_pattern(keep)
         if target_prefix == "" or (isinstance(target_prefix, (list, tuple)) and not any(target_prefix)):
             target_prefix = None

@@ -14,12 +14,13 @@ from sharpbeam.contract.steps import Results, Steps, decode_jobs
 from sharpbeam.contract.terms import check_options
 from sharpbeam.decoding.inputs import Prefixes
 from sharpbeam.documents.formats.interface import Content
-from sharpbeam.documents.formats.registry import format_of, read_document
+from sharpbeam.documents.formats.registry import FORMATS, format_of, read_document
 from sharpbeam.documents.steps import DocumentTranslation, document_steps
 from sharpbeam.errors import InputError, OutputError, failing
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.documents import DocumentOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
+from sharpbeam.options.schema import require
 from sharpbeam.storage.atomic import check_folder, write_bytes
 from sharpbeam.text.glossary import Glossary, Terms
 from sharpbeam.text.lines import read_whole
@@ -47,6 +48,7 @@ def translate_text(
     source_language may be given for any model: one with a single direction takes it as a hint for splitting sentences.
     Raises InputError for a document that cannot be read as its format.
     """
+    require(isinstance(translator, Translator), "translator", translator, "a Translator")
     document = read_document(text, format, fields)
     languages = {name: keywords.pop(name) for name in ("source_language", "target_language") if name in keywords}  # type: ignore[misc]
     loaded, how = translator.loaded, documents or DocumentOptions()
@@ -89,19 +91,12 @@ def translate_document(
         raise OutputError(f"cannot write {output}; give the name of a file, in a folder that is there.")
     check_folder(place.parent, str(output), "another one")
     name = format_of(path) if format == "auto" else format
+    others = {one for key, kind in FORMATS.items() if key != name for one in kind.suffixes} - {path.suffix.lower()}
+    require(place.suffix.lower() not in others, "output", str(output), f"the name of a file of the format {name}")
+    more: Any = {"fields": fields, "glossary": glossary, "documents": documents, "progress": progress}
     content = read_whole(path, InputError)
     try:
-        done = translate_text(
-            translator,
-            content,
-            format=name,
-            fields=fields,
-            glossary=glossary,
-            documents=documents,
-            progress=progress,
-            options=options,
-            **keywords,
-        )
+        done = translate_text(translator, content, format=name, options=options, **more, **keywords)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     with failing(OutputError, f"write {output}"):

@@ -50,7 +50,8 @@ class TranslateBatch:
             raise InputError(
                 f"field is {self._field!r}; the batch has the columns {names}.{nearest(self._field, columns)}"
             )
-        texts = ["" if text is None else text for text in columns[self._field]]
+        column = columns[self._field]
+        texts = column if isinstance(column, str) else ["" if text is None else text for text in column]
         translations = self._translator().translate(texts, glossary=self._glossary)
         return columns | {self._into: [translation.text for translation in translations]}
 

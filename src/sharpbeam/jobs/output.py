@@ -167,7 +167,7 @@ class OutputFile(StandardOutput):
                 (each for each in self._inputs if each.is_file() and each.stat().st_mtime_ns > written), None
             ):
                 raise OptionError(f"{self.path} is older than {newer}; to translate that, begin again with {_RESTART}.")
-            log.info("%s is there, with nothing to resume. To translate it again, give --restart.", self.path)
+            log.info("%s is there, with nothing to resume. To translate it again, say --restart instead.", self.path)
             return None
         if self._old:
             self._check_same(self._old, job())

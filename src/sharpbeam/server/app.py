@@ -11,8 +11,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import MachineOptions
+from sharpbeam.options.schema import require
 from sharpbeam.options.server import ServerOptions
 from sharpbeam.server.boundary import Boundary, refused
 from sharpbeam.server.catalog import Catalog
@@ -44,6 +46,8 @@ def create_app(
     model without a known direction.
     """
     options = options or ServerOptions()
+    require(bool(models) and not isinstance(models, str), "models", models, "a list of models")
+    DecodeOptions.of(**defaults)  # raises before the first request
     service = Service(Catalog(models, options.pivot), Pool(machine, defaults), options)
     gate, glossaries = Gate(service), Glossaries(service.catalog)
     files = Store[bytes]("file", SPACE * options.file_limit, least=LEAST)

@@ -32,6 +32,8 @@ def test_numbers_of_numpy_are_numbers_and_wrong_options_are_named(tiny_model: Pa
         translator.translate(["ba"], beam_size=np.float64(2.0))
     with pytest.raises(OptionError, match=r"options is .*it must be DecodeOptions"):
         translator.translate(["ba"], options={"beam_size": 2})
+    with pytest.raises(OptionError, match="raw is 'false'; it must be True or False"):
+        translator.translate(["ba"], raw="false")
     with pytest.raises(OptionError, match="threads is an option of the model, where it is opened"):
         translator.translate(["ba"], threads=2)
     with translator.session() as session:

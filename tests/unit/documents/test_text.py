@@ -116,6 +116,21 @@ def test_errors_say_what_is_wrong(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"is the document itself"):
         translate_document(translator, tmp_path / "x.txt", tmp_path / "link")
     assert (tmp_path / "x.txt").read_bytes() == b"one\xff"
+    (tmp_path / "page.html").write_text("<p>one")
+    with pytest.raises(OptionError, match=r"output is .*x.docx'; it must be the name of a file of the format html"):
+        translate_document(translator, tmp_path / "page.html", tmp_path / "x.docx")
+    for wrong in (None, 5, ["one"]):
+        with pytest.raises(OptionError, match=r"text is .*; it must be a str, or bytes"):
+            translate_text(translator, wrong)
+    with pytest.raises(OptionError, match="format is None; it must be one of"):
+        translate_text(translator, "one", format=None)
+    with pytest.raises(OptionError, match="translator is 'de-en'; it must be a Translator"):
+        translate_text("de-en", "one")
+
+
+def test_one_field_is_one_name() -> None:
+    document = read_document('{"ab": "one two", "a": "one two"}', "json", fields="ab")
+    assert run(document_steps(document, DocumentOptions()), reverse).content == '{"ab": "two one", "a": "one two"}'
 
 
 def test_spans_and_capitals_of_documents_follow_the_contract() -> None:

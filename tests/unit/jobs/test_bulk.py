@@ -135,6 +135,8 @@ def test_a_batch_gets_a_column_here_and_in_other_processes(tiny_model: Path, sou
     assert len(pickle.dumps(batch)) < 2000  # no weights in it
     with pytest.raises(InputError, match=r"field is 'de'; the batch has the columns dee. Did you mean 'dee'"):
         batch({"dee": texts})
+    with pytest.raises(InputError, match="give a list of texts, not a single one"):
+        batch({"de": texts[0]})  # without batched=True
     halves = [{"de": texts[:3]}, {"de": texts[3:]}]
     for method in ("spawn", "fork"):  # after it was used here, threads and all
         with multiprocessing.get_context(method).Pool(1) as pool:

@@ -81,6 +81,8 @@ def read_document(content: Content, format: str, fields: Sequence[str] = ()) -> 
         raise OptionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}.{nearest(format, FORMATS)}")
     kind = FORMATS[format]
     require(not fields or kind.fields, "fields", fields, f"left out: {format} has none")
+    require(isinstance(content, (str, bytes)), "text", content, "a str, or bytes")
+    fields = [fields] if isinstance(fields, str) else fields or ()
     read = partial(kind.read, fields=fields) if kind.fields else kind.read
     document: Document[Any]
     if isinstance(content, bytes):
