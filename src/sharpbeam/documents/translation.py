@@ -44,7 +44,7 @@ def translate_text(
     """Translate a document given as str, or as the bytes of a file; what comes out is of the same type.
 
     `format` is one of `format_names()`; `fields` are the keys of JSON (default: all) or the columns of a table that are
-    translated. `glossary` and options are those of `Translator.translate`;
+    translated. `glossary` is that of `Translator.translate`, options are those of `Translator`;
     source_language may be given for any model: one with a single direction takes it as a hint for splitting sentences.
     Raises InputError for a document that cannot be read as its format.
     """
