@@ -223,7 +223,7 @@ def bundled_models() -> dict[str, Path]:
 def folder_to_fill(model: str | Path) -> Path:
     """As `find_model`, for a folder to write to; raises OutputError if that is impossible, or it is the package's."""
     if (folder := find_model(model)) in bundled_models().values():
-        raise OutputError(f"{folder} belongs to the package and is not written to; copy the folder, and name the copy.")
+        raise OutputError(f"{folder} belongs to the package and is not written to; give a copy, or tune --dry-run.")
     check_folder(folder, f"to {folder}", "a copy of the model")
     return folder
 
