@@ -244,5 +244,5 @@ def known_encoding(name: str) -> str | None:
 def check_encoding(name: str) -> str:
     """The same; raises OptionError for one that is not known."""
     codec = known_encoding(name)
-    require(codec is not None, "encoding", name, "an encoding of text, such as utf-8, latin-1, cp1252 or shift_jis")
+    require(codec is not None, "encoding", name, "an encoding of text, such as utf-8, latin-1 or cp1252, not utf-16")
     return codec or ""

@@ -82,7 +82,7 @@ def deal(collection: Collection) -> tuple[Records, Records, Records]:
     if not (len(fit) and len(choose) and len(held_out)):
         raise InputError(
             "the text is too short to fit a screen: some sentences are fitted on, others chosen and measured on, which "
-            "takes 4 different ones or more (25 lines for a language model); remove its vectors, give more --text."
+            "takes 4 different ones or more (25 lines for a language model); remove MODEL.vectors, give more --text."
         )
     return fit, choose, held_out
 
