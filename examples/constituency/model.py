@@ -115,6 +115,16 @@ class State:
         return [(0, third), (third, second), (second, top), (top, words)]
 
 
+def decisions(states: Sequence[State], words: Sequence[int], begins: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The spans [R, 4, 2] whose features decide in `states`, and what is added to logits of each kind [R, KINDS].
+
+    Spans are rows of a memory, in which the sentence of each state begins at `begins` and has so many `words`.
+    """
+    spans = torch.tensor([state.spans(count) for state, count in zip(states, words, strict=True)])
+    possible = torch.tensor([state.possible(count) for state, count in zip(states, words, strict=True)])
+    return spans + torch.tensor(begins)[:, None, None], torch.where(possible, 0.0, FORBIDDEN)
+
+
 class Parser(nn.Module):
     """Two bidirectional LSTMs over words and tags; a span is the difference of their outputs at its two borders."""
 
@@ -220,12 +230,11 @@ class ParserDecoding(Decoding):
             for handle, action in zip(state.tolist(), token.tolist(), strict=True)
         ]
         begin, lengths = zip(*(self._place[name] for name in request.tolist()), strict=True)
-        spans = torch.tensor([s.spans(n) for s, n in zip(after, lengths, strict=True)])
-        features = parser.features(self._memory, spans + torch.tensor(begin)[:, None, None])
+        spans, forbidden = decisions(after, lengths, begin)
+        features = parser.features(self._memory, spans)
         labels = torch.tensor([s.labels_next for s in after])
         hidden[:, :-KINDS] = parser.hidden(features, labels).numpy()
-        possible = np.array([s.possible(n) for s, n in zip(after, lengths, strict=True)])
-        hidden[:, -KINDS:] = np.where(possible, 0, FORBIDDEN)
+        hidden[:, -KINDS:] = forbidden.numpy()
         handles = [self._keep(name, s) for name, s in zip(request.tolist(), after, strict=True)]
         return hidden, np.array(handles, np.int32)
 

@@ -30,7 +30,7 @@ from sharpbeam.types import Floats, Ids
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # so that it runs from anywhere
 
-from examples.constituency.model import COMBINE, FORBIDDEN, LABELS, SHIFT, UNKNOWN, Inventory, Parser, Span, State
+from examples.constituency.model import COMBINE, LABELS, SHIFT, UNKNOWN, Inventory, Parser, Span, State, decisions
 from examples.constituency.trees import Tree, read_tree
 
 BATCH_WORDS = 300
@@ -95,12 +95,10 @@ def drawn_paths(parser: Parser, batch: Sequence[Example], memory: Tensor, begins
     paths, lengths = [Steps() for _ in batch], [len(example.source) for example in batch]
     states = {place: State() for place in range(len(batch))}
     while states:
-        spans = torch.tensor([state.spans(lengths[place]) for place, state in states.items()])
-        places = torch.tensor([begins[place] for place in states])
-        hidden = torch.relu(parser.structure(parser.features(memory, spans + places[:, None, None])))
-        logits = parser.structure_output(hidden)
-        possible = torch.tensor([state.possible(lengths[place])[1:3] for place, state in states.items()])
-        chances = (logits + torch.where(possible, 0.0, FORBIDDEN)).softmax(1)
+        words, places = zip(*((lengths[place], begins[place]) for place in states), strict=True)
+        spans, forbidden = decisions([*states.values()], words, places)
+        hidden = torch.relu(parser.structure(parser.features(memory, spans)))
+        chances = (parser.structure_output(hidden) + forbidden[:, 1:3]).softmax(1)
         for (place, state), kind in zip(list(states.items()), chances.multinomial(1)[:, 0].tolist(), strict=True):
             labelled = state.after(SHIFT + kind)
             paths[place] += [(each, batch[place].right(each)) for each in (state, labelled)]
@@ -122,11 +120,8 @@ def batch_loss(parser: Parser, batch: Sequence[Example], draw: bool = False) -> 
         for example, begin, path in zip(batch, begins, paths, strict=True)
         for state, action in path
     ]
-    gold = torch.tensor([action for _, action, _, _ in steps])
-    possible = torch.tensor([state.possible(words) for state, _, words, _ in steps])
-    places = torch.tensor([begin for *_, begin in steps])
-    spans = torch.tensor([state.spans(words) for state, _, words, _ in steps]) + places[:, None, None]
-    forbidden = torch.where(possible, 0.0, FORBIDDEN)
+    states, actions, words, places = zip(*steps, strict=True)
+    gold, (spans, forbidden) = torch.tensor(actions), decisions(states, words, places)
     labels = gold >= LABELS
     hidden = parser.dropout(parser.hidden(parser.features(memory, spans), labels))
     width = parser.hidden_width
