@@ -280,7 +280,7 @@ void check_panels(const Kernels& table) {
 void check_transformer(const Kernels& table) {
   const Kernels& scalar = sharpbeam::kernels("scalar");
   for (int64_t dim = 1; dim <= 140; ++dim) {
-    const int64_t heads = draw_size(1, 5), positions = draw_size(1, 20), width = heads * dim, offset = draw_size(0, 3);
+    const int64_t heads = draw_size(1, 10), positions = draw_size(1, 20), width = heads * dim, offset = draw_size(0, 3);
     Guarded<float> query(width), keys(positions * (offset + width)), s(heads * positions), t(heads * positions);
     Guarded<float> a(width), b(width);
     std::vector<const float*> position;

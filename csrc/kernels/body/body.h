@@ -221,8 +221,9 @@ inline void gemm_rows(const float* weight, const float* bias, const float* x, in
     }
   }
   constexpr int kWidth = kBlockVecs * kLanes;
-  if constexpr (kBlockVecs > 2) {  // the empty half of a panel need not be computed
+  if constexpr (kBlockVecs > 2) {  // the empty part of a panel need not be computed
     if (columns <= 2 * kLanes) return gemm_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
+    if (columns <= 3 * kLanes) return gemm_block<kRows, 3>(weight, bias, x, x_stride, y, y_stride, in, columns);
   }
   for (int c = 0; c < kPanel && c < columns; c += kWidth) {
     gemm_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in, columns - c);

@@ -174,30 +174,29 @@ inline void weigh_block(const float* weights, int64_t stride, const float* const
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c) {
-      if (kVecs > 1) {
-        store(out + (h * kVecs + c) * kLanes, total[h][c]);
-      } else {
-        store_part(out, left, total[h][c]);
-      }
+      store_part(out + (h * kVecs + c) * kLanes, kVecs > 1 ? kLanes : left, total[h][c]);
     }
   }
 }
 
 void multihead_context_kernel(const float* weights, int64_t stride, const float* const* values, int64_t offset,
                               float* out, int64_t positions, int64_t heads, int64_t dim) {
-  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4, kNarrow = 2 * kHeads;  // as many as the registers hold
-  constexpr int64_t kWidth = 4 * kLanes;
+  constexpr int kHeads = kBlockVecs < 4 ? 1 : 4;  // as many as the registers hold
   int64_t h = 0;
-  for (; dim == kWidth && h + kHeads <= heads; h += kHeads)
-    weigh_block<kHeads, 4>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
-  for (; dim == 2 * kLanes && h + kNarrow <= heads; h += kNarrow)
-    weigh_block<kNarrow, 2>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
+  const auto together = [&]<int kCount, int kVecs>() {
+    for (; dim == kVecs * kLanes && h + kCount <= heads; h += kCount)
+      weigh_block<kCount, kVecs>(weights + h * stride, stride, values, offset + h * dim, out + h * dim, positions, 0);
+  };
+  together.template operator()<kHeads, 4>();
+  together.template operator()<2 * kHeads, 3>();
+  together.template operator()<2 * kHeads, 2>();
   for (; h < heads; ++h) {
     const float* w = weights + h * stride;
     const int64_t from = offset + h * dim;
     float* to = out + h * dim;
     int64_t i = 0;
-    for (; i + kWidth <= dim; i += kWidth) weigh_block<1, 4>(w, stride, values, from + i, to + i, positions, 0);
+    for (; i + 4 * kLanes <= dim; i += 4 * kLanes) weigh_block<1, 4>(w, stride, values, from + i, to + i, positions, 0);
+    for (; i + 2 * kLanes <= dim; i += 2 * kLanes) weigh_block<1, 2>(w, stride, values, from + i, to + i, positions, 0);
     for (; i < dim; i += kLanes) weigh_block<1, 1>(w, stride, values, from + i, to + i, positions, dim - i);
   }
 }
