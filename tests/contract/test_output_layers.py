@@ -13,10 +13,11 @@ from support.made_layers import VARIANTS, MadeArtifacts, build_layer, made_reque
 
 from sharpbeam import _core
 from sharpbeam._core import table_names
+from sharpbeam.fit.layer import MODULES
 from sharpbeam.output_layers.by_language import ByLanguage
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
 from sharpbeam.output_layers.native import NativeLayer
-from sharpbeam.output_layers.registry import fits, output_layers
+from sharpbeam.output_layers.registry import output_layers
 from sharpbeam.output_layers.suppressed import without
 from sharpbeam.types import Floats, Ids, Languages, Request, TopK
 
@@ -245,7 +246,7 @@ def test_bad_arguments_are_named(name):
 @every_layer
 def test_bad_weights_are_refused(name):
     good = MadeArtifacts(normal(1, VOCAB, WIDTH), normal(2, VOCAB))
-    artifacts = {n: good.read(n) for n in fits()}
+    artifacts = {n: good.read(n) for n in MODULES}
     for weight, bias, message in (
         (good.weight.astype(np.float64), good.bias, "weight has another dtype than float32"),
         (normal(1, WIDTH, VOCAB).T, good.bias, "weight is not C-contiguous"),

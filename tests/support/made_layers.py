@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from sharpbeam.fit.layer import MODULES
 from sharpbeam.options.decode import OutputLayerOptions
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
-from sharpbeam.output_layers.registry import LayerInputs, find_output_layer, fits
+from sharpbeam.output_layers.registry import LayerInputs, find_output_layer
 from sharpbeam.output_layers.screen import FallbackTest, ResidualMass, Screen, Screens
 from sharpbeam.output_layers.shortlist import Shortlist, ShortlistTest
 from sharpbeam.types import Floats, Ids, Request
@@ -51,7 +52,7 @@ class MadeArtifacts:
         own = getattr(self, name, None)
         if own is not None:
             return own()
-        return getattr(import_module(f"sharpbeam.fit.{fits()[name]}"), f"find_{name}")(
+        return getattr(import_module(f"sharpbeam.fit.{MODULES[name]}"), f"find_{name}")(
             self.weight, self.bias, self._samples()
         )
 

@@ -10,7 +10,9 @@ from typing import Any, Protocol, get_args
 
 from sharpbeam.errors import OptionError, nearest
 from sharpbeam.options.schema import fields_of
-from sharpbeam.output_layers.registry import fits
+
+MODULES = {"preview": "preview", "screen": "screen.job", "shortlist": "shortlist"}
+"""The module of `sharpbeam.fit` that fits each layer, of those that are fitted, with its function fit_NAME."""
 
 
 class LayerFit(Protocol):
@@ -32,10 +34,9 @@ def fit_layer(layer: str, model: str | Path, **options: Any) -> LayerFit:
     confidence; `machine` is a MachineOptions, and `progress` is called with reports. Raises a SharpbeamError, and
     writes nothing, for wrong options, files that cannot be read, and a fidelity that is not reached.
     """
-    modules = fits()
-    if layer not in modules:
-        raise OptionError(f"layer is {layer!r}; it must be {' or '.join(modules)}.{nearest(layer, modules)}")
-    fit: Callable[..., LayerFit] = getattr(import_module(f"sharpbeam.fit.{modules[layer]}"), f"fit_{layer}")
+    if layer not in MODULES:
+        raise OptionError(f"layer is {layer!r}; it must be {' or '.join(MODULES)}.{nearest(layer, MODULES)}")
+    fit: Callable[..., LayerFit] = getattr(import_module(f"sharpbeam.fit.{MODULES[layer]}"), f"fit_{layer}")
     parameters = signature(fit, eval_str=True).parameters
     allowed = [name for name, one in parameters.items() if name != "model" and one.kind != one.VAR_KEYWORD]
     if "options" in parameters:  # whose fields it takes by name

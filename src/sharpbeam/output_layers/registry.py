@@ -67,8 +67,6 @@ class LayerEntry:
     """Artifacts that it reads where they are there."""
     on_gpu: bool = False
     """Whether `sharpbeam.gpu` has it too."""
-    fit: str = ""
-    """The module of `sharpbeam.fit` with its function fit_NAME; empty if nothing is fitted."""
 
 
 def _own(module: str) -> Callable[[LayerInputs], OutputLayer]:
@@ -88,21 +86,18 @@ _LAYERS = {
         _own("preview"),
         "nearly the same, measured, by look-up of 4-bit codes (fit preview)",
         ("preview",),
-        fit="preview",
     ),
     "screen": LayerEntry(
         _own("screen"),
         "the tokens that the row's cluster needs (fit screen)",
         ("screen",),
         on_gpu=True,
-        fit="screen.job",
     ),
     "shortlist": LayerEntry(
         _own("shortlist"),
         "likely translations of the source (fit shortlist)",
         ("shortlist",),
         ("shortlist_test",),
-        fit="shortlist",
     ),
 }
 ARTIFACTS = {name: name for name in ("preview", "screen", "shortlist")} | {"shortlist_test": "shortlist"}
@@ -133,11 +128,6 @@ def output_layers(artifacts: Collection[str] | None = None) -> tuple[str, ...]:
 def summaries() -> dict[str, str]:
     """The summary of each registered layer, for --help."""
     return {name: entry.summary for name, entry in _LAYERS.items()}
-
-
-def fits() -> dict[str, str]:
-    """The module of `sharpbeam.fit` that fits each layer, of those that are fitted."""
-    return {name: entry.fit for name, entry in _LAYERS.items() if entry.fit}
 
 
 def find_output_layer(name: str) -> LayerEntry:

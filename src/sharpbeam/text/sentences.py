@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 
 # ISO 639-3 codes, as NLLB has them, of languages for which the splitter has rules under the shorter code.
 _CODES = (
@@ -29,14 +28,6 @@ _BEGINS = re.compile(r"(?:The|This|That|There|He|She|It|They|We|You|I|But|And|In
 WINDOW = 4000  # characters that the splitter sees at once: its time is quadratic
 
 
-@cache
-def _splitter() -> Callable[[str, str], Iterable[str]]:
-    import sentencex
-
-    segment: Callable[[str, str], Iterable[str]] = sentencex.segment
-    return segment
-
-
 def short_code(language: str) -> str:
     """The language of a code such as pt-BR or por_Latn, with two letters where it has them: pt."""
     code = language.replace("_", "-").split("-")[0].lower()
@@ -54,9 +45,11 @@ def split_sentences(text: str, language: str = "") -> list[tuple[int, int]]:
     """Ranges (start, end) of the sentences of `text`, without the white space around them.
 
     `language` is a code such as de, pt-BR or por_Latn; other codes, and none, have the rules of English. Nothing but
-    white space lies between the ranges. Raises SharpbeamError where the package sentencex is not installed.
+    white space lies between the ranges.
     """
-    split = partial(_splitter(), short_code(language) or "en")
+    from sentencex import segment  # takes a while
+
+    split = partial(segment, short_code(language) or "en")
     found, at, begin = list[tuple[int, int]](), 0, 0
     while at < len(text):
         window = text[at : at + WINDOW]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from sharpbeam.documents.formats.html import XHTML, relabeled
 from sharpbeam.documents.formats.interface import XML_CHARSET, EncodedDocument, Languages
@@ -74,7 +73,7 @@ class PackageDocument:
     """A document that is an archive; it is refused if that is broken, encrypted or a bomb."""
 
     def __init__(self, content: bytes, kind: str, member: str, pages: Mapping[str, Rules | None]) -> None:
-        """As in `Package`."""
+        """`kind` is for errors, `member` in every such archive; `pages` by patterns of their names, None: XHTML."""
         self._zip = _opened(content, kind)
         self._names = [each.filename for each in self._zip.infolist()]
         self._nodes: dict[str, int] = {}
@@ -155,32 +154,30 @@ def _opened(content: bytes, kind: str) -> zipfile.ZipFile:
     return archive
 
 
-class Package(NamedTuple):
-    """A kind of archives."""
-
-    kind: str  # for errors
-    member: str  # that every one has
-    pages: Mapping[str, Rules | None]  # by patterns of their names; None: XHTML
-
-    def read(self, content: bytes) -> PackageDocument:
-        """The document in the archive `content`; raises InputError if it is none."""
-        return PackageDocument(content, *self)
-
-
-DOCX = Package(
-    "a DOCX file",
-    "word/document.xml",
-    {r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml": OFFICE},
+DOCX = partial(
+    PackageDocument,
+    kind="a DOCX file",
+    member="word/document.xml",
+    pages={r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml": OFFICE},
 )
-PPTX = Package(
-    "a PPTX file", "ppt/presentation.xml", {r"ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+\.xml": OFFICE}
+PPTX = partial(
+    PackageDocument,
+    kind="a PPTX file",
+    member="ppt/presentation.xml",
+    pages={r"ppt/(slides|notesSlides|comments|charts|diagrams)/[^/]+\.xml": OFFICE},
 )
-XLSX = Package(
-    "an XLSX file",
-    "xl/workbook.xml",
-    {r"xl/(sharedStrings|(comments/)?comments?\d*|(worksheets|drawings|charts)/[^/]+)\.xml": OFFICE},
+XLSX = partial(
+    PackageDocument,
+    kind="an XLSX file",
+    member="xl/workbook.xml",
+    pages={r"xl/(sharedStrings|(comments/)?comments?\d*|(worksheets|drawings|charts)/[^/]+)\.xml": OFFICE},
 )
-ODF = Package("an OpenDocument file", "content.xml", {r"(content|styles)\.xml": OPEN_DOCUMENT})
-EPUB = Package(
-    "an EPUB book", "META-INF/container.xml", {r"(?i).*\.(xhtml|html?|ncx)": None, r"(?i).*\.opf": PUBLICATION}
+ODF = partial(
+    PackageDocument, kind="an OpenDocument file", member="content.xml", pages={r"(content|styles)\.xml": OPEN_DOCUMENT}
+)
+EPUB = partial(
+    PackageDocument,
+    kind="an EPUB book",
+    member="META-INF/container.xml",
+    pages={r"(?i).*\.(xhtml|html?|ncx)": None, r"(?i).*\.opf": PUBLICATION},
 )

@@ -48,11 +48,11 @@ FORMATS = {
     "arb": Format((".arb",), ArbDocument),
     "json": Format((".json", ".jsonl"), JsonDocument, fields=True),
     "csv": Format((".csv", ".tsv"), CsvDocument, fields=True),
-    "docx": Format((".docx",), DOCX.read, binary=True),
-    "pptx": Format((".pptx",), PPTX.read, binary=True),
-    "xlsx": Format((".xlsx",), XLSX.read, binary=True),
-    "odt": Format((".odt", ".odp", ".ods"), ODF.read, binary=True),
-    "epub": Format((".epub",), EPUB.read, binary=True),
+    "docx": Format((".docx",), DOCX, binary=True),
+    "pptx": Format((".pptx",), PPTX, binary=True),
+    "xlsx": Format((".xlsx",), XLSX, binary=True),
+    "odt": Format((".odt", ".odp", ".ods"), ODF, binary=True),
+    "epub": Format((".epub",), EPUB, binary=True),
 }
 
 
