@@ -301,8 +301,8 @@ void PreviewLayer::rank_row(Row& row, int64_t k, bool normalize, float* log_prob
   const bool kept = row.sound && row.kept_count > 0 && bar >= row.kept_bar;
   int64_t left = kept ? row.kept_count : row.sound ? reaching(row, bar) : vocab();
   const int32_t* tokens = kept ? row.kept : own.left.data();
-  // Without a floor there are always k.
-  const bool all = !row.sound || !has_seeds(row, kMostSeeds, bar, tokens, left) ||
+  // Without a floor there are always k; more than all: of weights or scores that are broken.
+  const bool all = !row.sound || left > vocab() || !has_seeds(row, kMostSeeds, bar, tokens, left) ||
                    (row.floor == kNone && (left < k || (!kept && left * kExactShare > vocab())));
   if (all) {
     left = vocab(), tokens = nullptr;

@@ -78,7 +78,7 @@ float ScreenLayer::log_share_outside(const ScreenRow& row, int32_t token) const 
 
 // The first log probability of a row whose weights are broken is NaN, as that of the exact layer is.
 static void tell_broken(float total, int64_t given, float* log_prob) {
-  if (given > 0 && (std::isnan(total) || total == std::numeric_limits<float>::infinity())) log_prob[0] = std::nanf("");
+  if (given > 0 && !std::isfinite(total)) log_prob[0] = std::nanf("");
 }
 
 float ScreenLayer::rank(const ScreenRow& row, const BestLogits& best, int64_t k, float* log_prob,

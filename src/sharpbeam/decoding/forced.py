@@ -87,9 +87,10 @@ def feed(
     """Feed bos and then the targets `tokens` [n, T] of `length` [n] to rows of `request` [n] in `state` [n].
 
     Yields for each position t the rows that have a token there, and the output of `step` for them, which is a method of
-    the model. No target is empty.
+    the model.
     """
-    rows, token = np.arange(len(request)), np.full(len(request), bos_id, np.int32)
+    rows = np.flatnonzero(length)
+    state, token = state[rows], np.full(len(rows), bos_id, np.int32)
     for t in range(tokens.shape[1]):
         output, state = step(request[rows], state, token)
         yield t, rows, output

@@ -132,6 +132,8 @@ def encode_prefixes(
         if not isinstance(prefix, Forced) and loaded.target.special_ids.get("unk_id") in tokens[len(tag) :]:
             raise InputError(f"target prefix {index}, {prefix!r}, has what the vocabulary cannot write; leave it out.")
         if isinstance(prefix, Forced):
+            cube = options.search.cube_pruning
+            require(cube == "none", "cube_pruning", cube, "none with a prefix of Forced")
             first = [*tag, *loaded.target.encode(prefix.text[: prefix.given])]
             same = itertools.takewhile(bool, map(int.__eq__, first, tokens))
             log_prob[sum(same) :] = math.nan  # what the model says

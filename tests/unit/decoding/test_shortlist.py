@@ -46,6 +46,21 @@ def test_the_answer_does_not_depend_on_neighbors(translator: Translator, sentenc
     assert sum(a.text == alone[a.source].text for a in exact) < 40  # the lists do bind
 
 
+def test_an_answer_without_tokens_has_no_attention(translator: Translator, sentences: list[str]) -> None:
+    """Its set has eos alone, which min_length bans; the others have theirs."""
+    source, eos_id = translator.loaded.source, translator.loaded.model.eos_id
+    without = {*source.encode(sentences[0]), eos_id}
+    lists = [[] if token in without else list(range(20, 60)) for token in range(200)]
+    start = np.cumsum([0, *map(len, lists)]).astype(np.int32)
+    shortlist = Shortlist(np.array([eos_id], np.int32), start, np.concatenate(lists).astype(np.int32))
+    translator.loaded.artifacts.save("shortlist", shortlist, {})
+    options = {"output_layer": "shortlist", "min_length": 1, "max_length": 8, "raw": True}
+    for more in ({}, {"return_attention": True}, {"coverage_penalty": 1.0}):
+        empty, other = Translator(translator.loaded.folder).translate(sentences[:2], **options, **more)
+        assert empty.text == "" != other.text and not empty.attention
+        assert bool(other.attention) is ("return_attention" in more)
+
+
 def guarded(translator: Translator, outside: float) -> Translator:
     """With a fallback test that takes e^outside of the mass in a row's set for the likeliest token outside."""
     width = translator.loaded.model.output()[0].shape[1]

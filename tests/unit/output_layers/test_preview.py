@@ -120,6 +120,13 @@ def test_rows_without_a_preview_take_the_exact_way(layer, bad):
     assert np.array_equal(top.log_prob[1], best.log_prob[1], equal_nan=True)
 
 
+def test_scores_of_nan_give_no_token_beyond_the_vocabulary(layer):
+    """The last panel has room for more tokens than there are; of such a row all tokens are computed, and no others."""
+    rows, request = hidden(12, 4), np.zeros(4, np.int32)
+    every = layer.native.topk_details(rows, VOCAB, True)[-1]
+    assert layer.native.topk_details(rows, 10, True, request, np.full(4, np.nan), 3)[-1]["exact"] == every["exact"]
+
+
 def test_a_beam_keeps_what_can_matter(layer):
     """All candidates of a beam's rows with at least the score of the fifth best one."""
     rows, width = hidden(13, 40), 5

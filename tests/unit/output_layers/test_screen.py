@@ -219,6 +219,8 @@ def test_a_hidden_vector_of_nan_is_told_by_its_first_candidate(int8):
     layer = ScreenLayer.build(normal(0, 20, 4), normal(1, 20), make_screen(3, 3, 4, 20), int8=int8)
     for value in (np.nan, np.inf):
         assert np.isnan(layer.topk(np.full((2, 4), value, np.float32), 3).log_prob[:, 0]).all()
+    layer = ScreenLayer.build(-np.ones((20, 4), np.float32), normal(1, 20), make_screen(3, 3, 4, 20), int8=int8)
+    assert np.isnan(layer.topk(np.float32([[np.inf, 1, 1, 1]]), 3).log_prob[0, 0])  # all logits are -inf
 
 
 GOOD = make_screen(3, 3, 4, 20, least=2)
