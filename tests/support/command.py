@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-COMMAND = [sys.executable, "-m", "sharpbeam.cli.main"]
+COMMAND = [sys.executable, "-m", "sharpbeam"]
 TIMEOUT = 60  # seconds; nothing here takes more than a few
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sharpbeam import Translator
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.lanes import beam_lane
+from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.loop import decode
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.scheduling.plan import Plan
@@ -14,6 +14,6 @@ from sharpbeam.types import Hypothesis
 def hypotheses(translator: Translator, texts: list[str], options: DecodeOptions) -> dict[int, list[Hypothesis]]:
     """The hypotheses of each text, by its index, best first."""
     loaded = translator.loaded
-    lane = beam_lane(loaded, options, "a test")
-    plan = Plan(requests_of(loaded, texts, None, options), options.schedule, options.search.most_rows, 1)
+    lane = Lane(loaded, options)
+    plan = Plan(requests_of(loaded, texts, options), options.schedule, options.search.most_rows, 1)
     return dict(decode(loaded.model.open(), lane.usable, lane.search(), plan.schedule()))

@@ -113,7 +113,7 @@ class Head:
         layer: RowLayer = self._layer
         if isinstance(layer, ScreenLayer) and layer.fallback is not None and k > layer.tested:
             layer = layer.fallback
-        return layer.topk(float_rows("hidden", hidden, self.dim), int(k))
+        return layer.topk(float_rows(hidden, self.dim), int(k))
 
     def best(self, hidden: ArrayLike) -> Ids:
         """The best token [R] of each row of `hidden` [R, D], ties by lower id: `topk` without its normalizer.
@@ -121,11 +121,11 @@ class Head:
         It compares logits. `topk` compares log probabilities, which are equal where logits differ by less than their
         rounding, so there the two may name different tokens.
         """
-        return self._greedy.topk(float_rows("hidden", hidden, self.dim), 1).token[:, 0]
+        return self._greedy.topk(float_rows(hidden, self.dim), 1).token[:, 0]
 
     def log_prob(self, hidden: ArrayLike, token: ArrayLike) -> Floats:
         """Log probability [R] of the given token [R] of each row of `hidden` [R, D]."""
-        rows = float_rows("hidden", hidden, self.dim)
+        rows = float_rows(hidden, self.dim)
         try:
             tokens = np.asarray(token)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -158,11 +158,11 @@ def float_array(name: str, values: ArrayLike) -> Floats:
     return array
 
 
-def float_rows(name: str, values: ArrayLike, width: int) -> Floats:
-    """The same for rows [any number, width]."""
-    rows = float_array(name, values)
+def float_rows(values: ArrayLike, width: int) -> Floats:
+    """The same for the hidden vectors, rows [any number, width]."""
+    rows = float_array("hidden", values)
     if rows.ndim != 2 or rows.shape[1] != width:
-        raise InputError(f"{name} has the shape {list(rows.shape)}; it must be [rows, {width}].")
+        raise InputError(f"hidden has the shape {list(rows.shape)}; it must be [rows, {width}].")
     return rows
 
 

@@ -81,9 +81,9 @@ def encode_texts(
     return inputs
 
 
-def requests_of(loaded: LoadedModel, texts: Sequence[str], prefixes: Prefixes, options: DecodeOptions) -> list[Request]:
+def requests_of(loaded: LoadedModel, texts: Sequence[str], options: DecodeOptions) -> list[Request]:
     """The requests of `texts` that are not empty; raises InputError as `encode_texts`, and if there is none."""
-    requests = [text.request for text in encode_texts(loaded, texts, prefixes, options) if text.request is not None]
+    requests = [text.request for text in encode_texts(loaded, texts, None, options) if text.request is not None]
     if not requests:
         raise InputError("the text is empty; there is nothing to decode.")
     return requests

@@ -109,18 +109,6 @@ def lane_options(session: DecodeOptions, request: DecodeOptions) -> DecodeOption
     return replace(request, languages=session.languages, schedule=session.schedule)
 
 
-def beam_lane(loaded: LoadedModel, options: DecodeOptions, task: str) -> Lane:
-    """A lane with one beam search; raises OptionError, naming the `task` that needs it, for options of another search.
-
-    Such are samples, alternatives, attention and a coverage penalty.
-    """
-    search = options.search
-    plain = search.search == "beam" and not (search.sampling or search.return_alternatives or search.attends)
-    kinds = "of another search, samples, alternatives, attention or a coverage penalty"
-    require(plain, task, kinds, "of one beam search; leave the option out")
-    return Lane(loaded, options)
-
-
 class Worker:
     """The decoding runs of one worker, one for each lane. Any thread may call its methods."""
 

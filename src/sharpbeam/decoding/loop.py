@@ -26,8 +26,8 @@ Alone = Literal["one step", "until others come", "to the end"]  # how far `step`
 class ForwardPass:
     """Model and output layer as a search sees them: `search.interface.Forward`."""
 
-    def __init__(self, model: Decoding, layer: OutputLayerRun, whole: bool = False) -> None:
-        self.whole = whole
+    def __init__(self, model: Decoding, layer: OutputLayerRun) -> None:
+        self.whole = False
         self.step, self.topk, self.log_prob = model.step, layer.topk, layer.log_prob
         self.layer = layer.native
         self.native = None if model.native is None or layer.native is None else (model.native, layer.native)

@@ -34,7 +34,7 @@ def sample_of(loaded: LoadedModel, named: LanguageOptions | None = None) -> list
 def _copied(loaded: LoadedModel, options: DecodeOptions, language: str) -> float:
     """The share of the tokens of a language's greedy translations that are in their sources."""
     total, copied = 0, 0
-    requests = requests_of(loaded, sample(language)[:FEW], None, options)
+    requests = requests_of(loaded, sample(language)[:FEW], options)
     greedy = SearchOptions(beam_size=1, max_length=options.search.max_length)  # the model may have few positions
     layer, tokens = without(loaded.exact, loaded.suppressed), options.schedule.batch_tokens
     for index, hypotheses in beam_search(loaded.model, layer, requests, greedy, tokens):

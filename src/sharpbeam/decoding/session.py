@@ -228,11 +228,7 @@ class Session(Generic[T]):
         """Stop the threads and cancel all unfinished requests. A closed session takes no requests."""
         if lost(self._process):
             return
-        with self._lock:
-            self._closed = True
-            for lane in self._lanes:
-                lane.queue.close()
-            self._changed.notify_all()
+        self._refuse()
         if self._threads and current_thread() not in self._threads:  # a thread cannot join itself in a callback
             for thread in self._threads:
                 if thread.ident is not None:  # it has started
@@ -299,12 +295,16 @@ class Session(Generic[T]):
 
     def _give_up(self, error: BaseException) -> None:
         """End all requests with an error, and take no more."""
+        self._refuse()
+        self._fail(tuple(self._handles), error)
+
+    def _refuse(self) -> None:
+        """Take no more requests, and wake all threads."""
         with self._lock:
             self._closed = True
             for lane in self._lanes:
                 lane.queue.close()
             self._changed.notify_all()
-        self._fail(tuple(self._handles), error)
 
     def _lane(self, options: DecodeOptions) -> Lane:
         """The lane for `options`; languages and max_input_length may differ within a lane."""

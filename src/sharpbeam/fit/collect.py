@@ -26,7 +26,6 @@ from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import InputError
-from sharpbeam.models.registry import architecture_of
 from sharpbeam.options.decode import SearchOptions
 from sharpbeam.options.schema import require
 from sharpbeam.output_layers.interface import OutputLayer, OutputLayerRun
@@ -41,7 +40,7 @@ from sharpbeam.types import Floats, Ids, Prefix, Request, Rows, StepResult, TopK
 LINES = 512  # lines of one part
 TOGETHER = 8  # lines that a language model reads as one text: `sentence` numbers these
 BATCH_TOKENS = 512  # source tokens that are decoded together
-DEALT = 10  # what a sentence is for, its number modulo this says (see fit.py)
+DEALT = 10  # what a sentence is for, its number modulo this says (`deal` in fit/screen/search.py)
 LONGEST = 256  # source tokens; what is beyond is cut off
 FACTOR = 2.5  # tokens for each source token, where the model names no number: a translation that is longer loops
 FORMAT = 4  # of the parts
@@ -165,7 +164,7 @@ class Collector:
     @property
     def reads(self) -> bool:
         """Whether the text is read, not continued."""
-        return architecture_of(self.parts.config).task == "language"
+        return self.parts.task == "language"
 
     def collect(
         self, lines: Iterable[str], identity: dict[str, Any], vectors: int, progress: Callable[[int], None]

@@ -54,7 +54,7 @@ def fit_head(
     cannot be written.
     """
     output = OutputMatrix(*output_arrays(weight, bias))
-    vectors = float_rows("hidden", hidden, output.weight.shape[1])
+    vectors = float_rows(hidden, output.weight.shape[1])
     require(options is None or isinstance(options, ScreenOptions), "options", options, "a ScreenOptions")
     options = changed(options or ScreenOptions(), keywords, "fit_head")
     options, texts = options.resolved(True, len(output.bias)), _texts(text, len(vectors))

@@ -92,7 +92,7 @@ def check_precision(model: str | Path, texts: Sequence[str] = ()) -> Precision:
     lines = sentences_or_sample(loaded, texts, SENTENCES)
     length = min(LONGEST, loaded.options.search.max_length)
     options = loaded.options.changed(beam_size=1, max_length=length, min_length=0)
-    requests = requests_of(loaded, lines, None, options)
+    requests = requests_of(loaded, lines, options)
     answers = _greedy(loaded, loaded.model, requests, options)
     evidence, best, positions = list[Evidence](), "float32", sum(map(len, answers.values()))
     for kind in TYPES:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharpbeam.decoding.languages import LanguageTags
-from sharpbeam.decoding.loading import find_model, folder_to_fill, load_model
+from sharpbeam.decoding.loading import find_model, folder_to_fill, load_model, task_of
 from sharpbeam.decoding.loop import beam_search
 from sharpbeam.errors import InputError, ModelError, OptionError, computing
 from sharpbeam.fit.collect import Collector, collect_rows, distinct_lines
@@ -104,7 +104,7 @@ def fit_preview(
     """
     require(vectors >= LEAST_VECTORS, "vectors", vectors, f"{LEAST_VECTORS} or more")
     folder, report = folder_to_fill(str(model)), Reporter(progress)
-    task = architecture_of(read_config(folder)).task
+    task = task_of(folder)
     if not text and task == "language":
         raise OptionError("text is empty; a language model needs a file of text to read: --text FILE.")
     loaded = load_model(folder, machine, task)

@@ -6,17 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sharpbeam.decoding.languages import Direction, LanguageTags
+from sharpbeam.decoding.loading import LoadedModel
 from sharpbeam.decoding.sample import sample_of
 from sharpbeam.errors import InputError, OptionError
 from sharpbeam.options.decode import LanguageOptions
 from sharpbeam.options.schema import require
 from sharpbeam.text.lines import TextInput, check_readable, file_digest, is_standard_input, read_lines
-
-if TYPE_CHECKING:
-    from sharpbeam.decoding.languages import Direction, LanguageTags
-    from sharpbeam.decoding.loading import LoadedModel
 
 OPEN = 100  # files at a time, at most
 Texts = str | Path | Sequence[str | Path]  # files with one sentence a line, some with a direction: "de-en=news.de"

@@ -11,7 +11,6 @@ from torch import Tensor
 
 T = TypeVar("T")
 MOST_ROWS = 1024  # of a graph; larger steps are launched kernel by kernel, which their work hides
-WARM_UPS = 1  # runs before the capture, in which Triton compiles
 _CAPTURES = Lock()  # PyTorch has one stream for the captures of a process
 
 
@@ -27,8 +26,7 @@ def capture(run: Callable[[], T]) -> tuple[T, Callable[[], None]]:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                run()
+            run()  # Triton compiles here
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ class Journal:
     job: dict[str, Any]
     lines: int = 0  # input lines done
     bytes: int = 0  # of the part
-    input_sha256: str = field(default=_NOTHING)  # of those input lines
-    output_sha256: str = field(default=_NOTHING)  # of those bytes
+    input_sha256: str = _NOTHING  # of those input lines
+    output_sha256: str = _NOTHING  # of those bytes
     version: int = 1
 
     def save(self, path: Path) -> None:

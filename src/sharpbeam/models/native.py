@@ -80,7 +80,6 @@ class NativeModel:
             self._core = self._architecture.core(dataclasses.asdict(config), dict(tensors), isa, options)
         except ValueError as error:
             raise OptionError(str(error)) from None
-        self.isa: str = self._core.isa  # name of the kernel table in use
 
     def output(self) -> tuple[Floats, Floats]:
         """Output matrix [V, D] and bias [V], float32."""

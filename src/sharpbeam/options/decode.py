@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from sharpbeam.errors import OptionError
-from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
+from sharpbeam.options.machine import MachineOptions
 from sharpbeam.options.schema import (
     Schema,
     advanced_option,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sharpbeam.options.keywords import DecodeKeywords, Unpack
 
 __all__ = [
-    "COMPUTE_TYPES",
     "DecodeOptions",
     "LanguageOptions",
     "MachineOptions",

@@ -16,7 +16,7 @@ from sharpbeam import _core
 from sharpbeam.api.generator import Generator
 from sharpbeam.api.translator import Translator
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.lanes import Lane, beam_lane
+from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.loading import LoadedModel, find_models, task_of
 from sharpbeam.decoding.loop import decode
 from sharpbeam.decoding.sample import sample_of
@@ -24,6 +24,7 @@ from sharpbeam.errors import OptionError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.options.keywords import DecodeKeywords, Unpack
 from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
+from sharpbeam.options.schema import require
 from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.work import Work
 from sharpbeam.types import Request
@@ -129,8 +130,12 @@ def profile(
     user = kind(folders, machine=dataclasses.replace(machine, isa="profiled", threads=1))
     options, loaded = (options or user.defaults).changed(**keywords), user.loaded
     texts = sample_of(loaded, options.languages)[:sentences] if texts is None else texts
-    requests = requests_of(loaded, texts, None, options)
-    lane = beam_lane(loaded, options, "a profile")
+    requests = requests_of(loaded, texts, options)
+    search = options.search
+    plain = search.search == "beam" and not (search.sampling or search.return_alternatives or search.attends)
+    kinds = "of another search, samples, alternatives, attention or a coverage penalty"
+    require(plain, "a profile", kinds, "of one beam search; leave the option out")
+    lane = Lane(loaded, options)
     for _ in range(2):
         seconds, parts, work = _measure(loaded, lane, requests, options)
     chosen = loaded.layer_name(options), loaded.machine.compute_type, options.search.beam_size
@@ -180,14 +185,14 @@ def _core_parts() -> Iterator[TimedPart]:
         yield TimedPart(f"{component}: the rest", max(rest, 0) / 1e9, calls)
 
 
-def matmul_peaks(seconds: float = 0.05) -> dict[str, float]:
-    """10^9 multiply-adds a second of each compute type, the most that one thread reached in `seconds`.
+def matmul_peaks() -> dict[str, float]:
+    """10^9 multiply-adds a second of each compute type, the most that one thread reached.
 
     The loop has the instructions of a matmul and operands that stay in the first cache, so no matmul is faster.
     """
     peaks: dict[str, float] = {}
     for kind in COMPUTE_TYPES:
-        fastest, end = float("inf"), time.perf_counter() + seconds
+        fastest, end = float("inf"), time.perf_counter() + 0.05
         while (began := time.perf_counter()) < end:
             count = _core.run_peak(kind, PEAK_STEPS)
             fastest = min(fastest, time.perf_counter() - began)

@@ -102,9 +102,9 @@ class RequestQueue:
                 self.tokens -= self._waiting.pop(request.index)
             return batch
 
-    def take_batch(self, memory: Memory | None = None) -> list[Request]:
-        """Remove and return the next batch, which fits into `memory` or is one request; empty if no request waits."""
-        return self.take(self.in_batch(memory))
+    def take_batch(self) -> list[Request]:
+        """Remove and return the next batch; empty if no request waits."""
+        return self.take(self.in_batch(None))
 
     def leave(self, requests: int) -> None:
         """Record that `requests` requests in flight are done or cancelled."""

@@ -12,7 +12,6 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, ImmutableMultiDict, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
 from starlette.types import Message, Receive
 
 from sharpbeam.errors import InputError
@@ -30,19 +29,10 @@ NOUNS = {str: "a text", int: "a number", bool: "true or false", Texts: "a text, 
 NOUNS[Terms] = "an object of terms and their translations"
 MOST_TERMS = 1000  # of a glossary
 
-ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{1,70}")
 HALF = "Invalid request: a text holds half a character (a surrogate)"
-
-
-class JsonAnswer(JSONResponse):
-    """An answer in JSON, by one encoder for all of them."""
-
-    def render(self, content: Any) -> bytes:
-        """The body."""
-        return ENCODER.encode(content).encode()
 
 
 async def read_fields(request: Request, most: int, seconds: float) -> dict[str, Any]:
@@ -68,7 +58,7 @@ async def _read_body(request: Request, most: int, seconds: float) -> dict[str, A
         text = body.decode("utf-8-sig")
         fields = json.loads(text)
         if "\\u" in text:
-            ENCODER.encode(fields).encode()
+            json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise bad_request(HALF) from None
     except (UnicodeDecodeError, RecursionError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,11 +13,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sharpbeam.server.metrics import ServerMetrics
-from sharpbeam.server.refusals import Refused, places
+from sharpbeam.server.refusals import Refused, log, log_fault
 
 Answer = Callable[[Request], Awaitable[Response]]
 
-log = logging.getLogger("sharpbeam.server")
 SECURITY = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
      b"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
@@ -75,7 +73,7 @@ class Boundary:
                 await JSONResponse({"error": "the server ends"}, 503)(scope, receive, send_with_headers)
         except Exception as error:
             if not isinstance(error, Refused):
-                log.error("%s", json.dumps({"event": "fault", **places(error)}))
+                log_fault(error)
             if not status:
                 await JSONResponse({"error": "internal error"}, 500)(scope, receive, send_with_headers)
         finally:

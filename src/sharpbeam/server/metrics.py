@@ -19,7 +19,6 @@ class ServerMetrics:
     def __init__(self, models: Collection[str], engines: Mapping[str, Engine], admission: Admission) -> None:
         """`models` are all that may ever be in memory, `engines` those that are now, by name."""
         self._registry = own = CollectorRegistry()
-        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter("sharpbeam_requests", "Requests.", ("endpoint", "status"), registry=own)
         self._seconds = Histogram(
             "sharpbeam_request_seconds", "Time from the head of a request to the end of its answer.", ("endpoint",),
@@ -46,12 +45,8 @@ class ServerMetrics:
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request; `endpoint` is its route, never a path that a client made up."""
-        key = (endpoint, status)
-        if key not in self._children:  # looking a label up costs as much as counting
-            self._children[key] = (self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint))
-        counter, histogram = self._children[key]
-        counter.inc()
-        histogram.observe(seconds)
+        self._requests.labels(endpoint, str(status)).inc()
+        self._seconds.labels(endpoint).observe(seconds)
 
     def text(self) -> bytes:
         """All metrics."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import traceback
 from typing import Any
+
+log = logging.getLogger("sharpbeam.server")
 
 
 class Refused(Exception):  # noqa: N818 (not a fault of the program)
@@ -37,3 +41,8 @@ def places(error: BaseException) -> dict[str, Any]:
         return error.places
     frames = traceback.extract_tb(error.__traceback__)[-5:]
     return {"error": type(error).__name__, "at": [f"{frame.name}:{frame.lineno}" for frame in frames]}
+
+
+def log_fault(error: BaseException) -> None:
+    """A line in the log of an error that is a fault of ours."""
+    log.error("%s", json.dumps({"event": "fault", **places(error)}))

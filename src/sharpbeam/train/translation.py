@@ -69,7 +69,6 @@ class Batch:
     source_mask: Tensor | None  # [B, S] bool, None if nothing is padded
     target: Tensor
     label: Tensor
-    label_mask: Tensor  # [B, T] bool
 
 
 class ParallelData:
@@ -116,7 +115,7 @@ class ParallelData:
         label = _padded([[*target, EOS_ID] for _, target in items])
         target = _padded([[BOS_ID, *target] for _, target in items])
         source_mask = source != PAD_ID
-        return Batch(source, None if bool(source_mask.all()) else source_mask, target, label, label != PAD_ID)
+        return Batch(source, None if bool(source_mask.all()) else source_mask, target, label)
 
 
 def _padded(sequences: list[list[int]]) -> Tensor:
@@ -220,8 +219,9 @@ class TranslationTask(TrainingTask):
         """The hidden vectors [N, D] of the target positions of a batch that are no padding, and their labels [N]."""
         mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
         hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
-        real = batch.label_mask.to(self.device)
-        return hidden[real], batch.label.to(self.device)[real]
+        label = batch.label.to(self.device)
+        real = label != PAD_ID
+        return hidden[real], label[real]
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
         """Loss (nats for each target token, no smoothing) and greedy BLEU (sacreBLEU default)."""

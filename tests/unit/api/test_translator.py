@@ -18,7 +18,8 @@ from sharpbeam import InputError, MachineOptions, ModelError, OptionError, Trans
 from sharpbeam.decoding.forced import force
 from sharpbeam.decoding.inputs import requests_of
 from sharpbeam.decoding.session import Session
-from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.machine import COMPUTE_TYPES
 from sharpbeam.output_layers.interface import RowLayer
 from sharpbeam.scheduling.queue import RequestQueue
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
@@ -134,7 +135,7 @@ def test_a_saved_model_says_the_same(native: Translator, tiny_model: Path, tmp_p
 def test_search_score_is_forced_score(translator: Translator, texts: list[str]) -> None:
     parts = translator.loaded
     outcomes = translator.translate(texts, length_penalty=0.7, **OPTIONS)
-    requests = requests_of(parts, texts, None, DecodeOptions())
+    requests = requests_of(parts, texts, DecodeOptions())
     ids = {parts.target.piece(i): i for i in range(len(parts.target))}
     targets = {}
     for index, translation in enumerate(outcomes):

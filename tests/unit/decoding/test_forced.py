@@ -17,7 +17,8 @@ from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.registry import architecture_of
 from sharpbeam.models.transformer.config import TransformerConfig
-from sharpbeam.options.decode import COMPUTE_TYPES, DecodeOptions
+from sharpbeam.options.decode import DecodeOptions
+from sharpbeam.options.machine import COMPUTE_TYPES
 from sharpbeam.storage.model_folder import read_config, save_model
 
 _core = pytest.importorskip("sharpbeam._core", reason="the native core is not built")

@@ -61,7 +61,7 @@ def test_a_run_begins_with_the_language_as_a_translation_does(
     make_transformer: Callable[..., Path], sentences: list[str]
 ) -> None:
     translator = Translator(make_transformer(target_tag=True, **LANGUAGES))
-    requests = requests_of(translator.loaded, ["", *sentences[:2]], None, DecodeOptions.of(max_length=6))
+    requests = requests_of(translator.loaded, ["", *sentences[:2]], DecodeOptions.of(max_length=6))
     assert [request.index for request in requests] == [1, 2]
     assert all(request.prefix is not None and request.prefix.token.tolist() == [10] for request in requests)
 

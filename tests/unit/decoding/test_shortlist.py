@@ -123,7 +123,7 @@ def test_whether_a_row_falls_back_does_not_depend_on_neighbors(
 
 def test_search_score_is_forced_score(translator: Translator, sentences: list[str]):
     choices = DecodeOptions.of(beam_size=3, max_length=10, output_layer="shortlist")
-    requests = requests_of(translator.loaded, sentences[:30], None, choices)
+    requests = requests_of(translator.loaded, sentences[:30], choices)
     result = hypotheses(translator, sentences[:30], choices)
     eos = translator.loaded.model.eos_id
     targets = {i: np.array([*h[0].tokens, eos], np.int32)[: len(h[0].token_log_probs)] for i, h in result.items()}

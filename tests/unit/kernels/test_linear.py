@@ -10,7 +10,7 @@ from reference import kernels as reference
 
 from sharpbeam import _core
 from sharpbeam._core import table_names
-from sharpbeam.options.decode import COMPUTE_TYPES
+from sharpbeam.options.machine import COMPUTE_TYPES
 
 MOST = {"int8": 127, "int16": 2047}  # multiples that inputs are rounded to
 SEEDS = st.integers(0, 2**32 - 1)

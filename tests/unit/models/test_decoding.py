@@ -14,7 +14,7 @@ from sharpbeam.errors import ModelError, OptionError
 from sharpbeam.models.lstm.config import LstmAttentionConfig
 from sharpbeam.models.native import NativeModel
 from sharpbeam.models.registry import architecture_of
-from sharpbeam.options.decode import COMPUTE_TYPES, MachineOptions
+from sharpbeam.options.machine import COMPUTE_TYPES, MachineOptions
 from sharpbeam.types import Request
 
 

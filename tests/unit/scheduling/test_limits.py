@@ -131,7 +131,7 @@ def test_the_oldest_goes_first_where_steps_are_limited() -> None:
 def test_batches_end_where_memory_does() -> None:
     queue = RequestQueue([Request(i, np.zeros(size, np.int32)) for i, size in enumerate((9, 3, 3, 3, 2))], 1000)
     memory = Memory(6 * 100 + 2 * BEAM * (1000 + 2 * BEAM * 40), FOOTPRINT, BEAM)
-    packed = [queue.take_batch(memory) for _ in range(3)]
+    packed = [queue.take(queue.in_batch(memory)) for _ in range(3)]
     assert [[request.index for request in batch] for batch in packed] == [[0], [1, 2], [3, 4]]
 
 

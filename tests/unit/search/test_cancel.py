@@ -30,7 +30,7 @@ def decode(search: Search, requests: list[Request], cancelled: dict[int, int]) -
     """Decode `requests` as one batch; `cancelled` maps a request to the number of steps it lives."""
     toy = ToyModel(seed=5, vocab=VOCAB, eos_bias=-2.0)
     model, layer = toy.open(), ToyLayer(*toy.output()).open()
-    forward = ForwardPass(model, layer, whole=False)
+    forward = ForwardPass(model, layer)
     rows, answers, steps = search.begin(requests, model.admit(requests)), {}, 0
     while len(rows):
         for request in [index for index, lives in cancelled.items() if lives == steps and index not in answers]:

@@ -11,7 +11,7 @@ import pytest
 
 from sharpbeam import MachineOptions, ModelError, Translator
 from sharpbeam.decoding.inputs import requests_of
-from sharpbeam.decoding.lanes import beam_lane
+from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.loop import ForwardPass, decode
 from sharpbeam.fit.preview import find_preview
 from sharpbeam.options.decode import DecodeOptions
@@ -60,9 +60,9 @@ def answers(
     run = InPython(model).open() if python else model.open()  # type: ignore
     if python and not estimates:  # the core asks such a layer itself, for exact normalizers
         layer = InPython(layer)  # type: ignore
-    search = beam_lane(loaded, choices, "a test").search()
+    search = Lane(loaded, choices).search()
     assert isinstance(search, BeamSearch)
-    requests = requests_of(loaded, texts, None, choices)
+    requests = requests_of(loaded, texts, choices)
     plan = Plan(requests, choices.schedule, choices.search.most_rows, 1, loaded.footprint)
     return dict(decode(run, layer, search, plan.schedule())), search.work
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpbeam.errors import InputError, OptionError
-from sharpbeam.fit.collect import Collection, OutputMatrix, Records, Steps
+from sharpbeam.fit.collect import DEALT, Collection, OutputMatrix, Records, Steps
 from sharpbeam.fit.progress import Reporter
 from sharpbeam.fit.screen.clusters import Counts, Tally, assign, kmeans, knapsack, means, screen_of, widen
 from sharpbeam.fit.screen.fidelity import Measure, View
@@ -76,9 +76,9 @@ class Clustering:
 
 def deal(collection: Collection) -> tuple[Records, Records, Records]:
     """The steps to fit on, to choose on, and to measure on; raises InputError where a part is empty."""
-    fit = collection.read(lambda sentence: sentence % 10 > 2)
-    choose = collection.read(lambda sentence: (sentence % 10 == 1) | (sentence % 10 == 2))
-    held_out = collection.read(lambda sentence: sentence % 10 == 0)
+    fit = collection.read(lambda sentence: sentence % DEALT > 2)
+    choose = collection.read(lambda sentence: (sentence % DEALT == 1) | (sentence % DEALT == 2))
+    held_out = collection.read(lambda sentence: sentence % DEALT == 0)
     if not (len(fit) and len(choose) and len(held_out)):
         raise InputError(
             "the text is too short to fit a screen: some sentences are fitted on, others chosen and measured on, which "

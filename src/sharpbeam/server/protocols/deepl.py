@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi import Query as QueryField
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from sharpbeam.documents import TagOptions
-from sharpbeam.server.bodies import JsonAnswer, RequestFields, Texts, texts_of
+from sharpbeam.server.bodies import RequestFields, Texts, texts_of
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.languages import name_of
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
@@ -66,7 +66,7 @@ def router(gate: Gate, glossaries: Glossaries) -> APIRouter:
             {"detected_source_language": language.upper(), "text": each.text, "billed_characters": len(text)}
             for language, text, each in zip(languages, texts, results, strict=True)
         ]
-        return JsonAnswer({"translations": translations})
+        return JSONResponse({"translations": translations})
 
     @routes.get("/v2/languages", summary="Languages as DeepL names them")
     async def languages(request: Request, type: Kind = "source") -> list[dict[str, Any]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-import logging
 import secrets
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,13 +18,11 @@ from sharpbeam.server.deadline import Deadline
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.protocols.deepl_glossaries import Glossaries
 from sharpbeam.server.protocols.files import UploadFields, download, read_upload
-from sharpbeam.server.refusals import Refused, bad_request, places
+from sharpbeam.server.refusals import Refused, bad_request, log_fault
 from sharpbeam.server.store import LIFETIME, Store
 
 MOST = 2500  # documents whose state is known
 Id = Annotated[str, Path(description="document_id, as the upload returned it")]
-
-log = logging.getLogger("sharpbeam.server")
 
 
 class DocumentFields(UploadFields):
@@ -78,7 +74,7 @@ def router(gate: Gate, glossaries: Glossaries, files: Store[bytes]) -> APIRouter
                             await asyncio.sleep(AGAIN)
                     return files.put(client, translation, len(translation), suffix), ""
             except Exception as error:
-                log.error("%s", json.dumps({"event": "fault", **places(error)}))
+                log_fault(error)
                 return "", "internal error"
             return "", "it took too long"
 

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from sharpbeam.documents import Sentence
-from sharpbeam.server.bodies import JsonAnswer, RequestFields, Terms, Texts, glossary_of, texts_of
+from sharpbeam.server.bodies import RequestFields, Terms, Texts, glossary_of, texts_of
 from sharpbeam.server.gate import Gate
 from sharpbeam.server.languages import Detection, detections, name_of
 from sharpbeam.server.protocols.files import suffixes
@@ -111,7 +111,7 @@ def _answer(results: list[TranslatedText], query: Query, several: bool) -> Respo
         fields["alternatives"] = [each.alternatives for each in results]
     if query.details:
         fields["details"] = [[sentence_details(sentence) for sentence in each.sentences] for each in results]
-    return JsonAnswer(fields if several else {name: values[0] for name, values in fields.items()})
+    return JSONResponse(fields if several else {name: values[0] for name, values in fields.items()})
 
 
 def sentence_details(sentence: Sentence) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Models of Hugging Face: a table of families in `read.py`, and a file for each family."""
+"""Models of Hugging Face: a table of families in `families.py`, and a file for each family."""

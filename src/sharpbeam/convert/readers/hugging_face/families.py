@@ -6,7 +6,7 @@ A fact that they would heed and we cannot express is refused by name (models/mar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from sharpbeam.convert.formats.weights import Tensor, Tensors, values
 from sharpbeam.convert.readers.transformer import add_learned, add_positions, add_tensors, in_layers, with_sines_first
 from sharpbeam.errors import ModelError
 
-Activation = Literal["relu", "gelu", "gelu_sigmoid", "gelu_tanh", "swish"]
-_ACTIVATIONS: dict[str, Activation] = {
+_ACTIVATIONS: dict[str, str] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -159,7 +158,7 @@ _T5 = {
 }
 _MT5 = _T5 | {"vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6, "feed_forward_proj": "gated-gelu"}
 # feed_forward_proj -> activation, and whether another product gates it; "gated-gelu" is by tanh
-_FEED_FORWARD: dict[str, tuple[Activation, bool]] = {
+_FEED_FORWARD: dict[str, tuple[str, bool]] = {
     **{name: (activation, False) for name, activation in _ACTIVATIONS.items()},
     **{f"gated-{name}": (activation, True) for name, activation in _ACTIVATIONS.items()},
     "gated-gelu": ("gelu_tanh", True),

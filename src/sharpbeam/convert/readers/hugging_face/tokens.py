@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sharpbeam.convert.facts import Facts
 from sharpbeam.convert.formats.spm import read_spm
@@ -25,7 +25,6 @@ from sharpbeam.convert.readers.tokens import SENTINEL, Tags, TokenLists, Tokens
 from sharpbeam.errors import ModelError
 from sharpbeam.text.json import WORDS, check_words, read_json
 
-SourceTag = Literal["none", "source", "target", "source-behind"]  # vocabulary: stored
 # The order of the language tokens of M2M-100 (Fan et al. 2020), Facebook's models for WMT21, mBART (Liu et al. 2020)
 # and mBART-50 (Tang et al. 2020), of which the files of these models name none, or need not.
 _MBART = (
@@ -89,14 +88,14 @@ def _m2m(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) 
     languages = {code: first + i for i, code in enumerate(codes.split())}
     pieces = ids | {f"__{code}__": token for code, token in languages.items()}
     special = _with_unk(folder / "vocab.json", tokenizer, ids, special)
-    tag: SourceTag = "target" if tokenizer.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
+    tag = "target" if tokenizer.text("tokenizer_class") == "SMALL100Tokenizer" else "source"
     return _multilingual(folder, pieces, size, special, languages, tag)
 
 
 def _nllb(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]) -> Tokens:
     pieces, first = _fairseq_pieces(folder)
     languages = {code: token for code, token in _added_tokens(folder, first).items() if _NLLB_CODE.fullmatch(code)}
-    tag: SourceTag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
+    tag = "source-behind" if tokenizer.flag("legacy_behaviour") else "source"  # vocabulary: stored
     return _multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag)
 
 
@@ -108,7 +107,7 @@ def _mbart(folder: Path, tokenizer: Facts, size: int, special: Mapping[str, int]
     codes = f"{_MBART} {_MBART_50}" if fifty else _MBART
     languages = {code: first + i for i, code in enumerate(codes.split())}
     target = next((code for code, token in languages.items() if token == special["bos_id"]), "")
-    tag: SourceTag = "source" if fifty else "source-behind"  # vocabulary: stored
+    tag = "source" if fifty else "source-behind"  # vocabulary: stored
     return _multilingual(folder, pieces | languages, size, {"unk_id": 3, **special}, languages, tag, target)
 
 
@@ -146,7 +145,7 @@ def _multilingual(
     size: int,
     special: Mapping[str, int],
     languages: dict[str, int],
-    tag: SourceTag,
+    tag: str,
     target: str = "",
 ) -> Tokens:
     """The tokens of a model with a vocabulary for all languages, for `size` rows of its embedding.
