@@ -14,7 +14,7 @@ struct KernelWork {
   int64_t nanoseconds = 0;
 };
 
-constexpr int kKernelCount = 34;
+constexpr int kKernelCount = 35;
 constexpr int kPeakCount = 3;  // loops of a table that are no kernels
 
 // Returns the bits of kernels(), and has its name.

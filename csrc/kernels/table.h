@@ -39,6 +39,7 @@
 // No alignment is required of the arguments; packed weights that start on a cache line (core/buffer.h) are faster.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace sharpbeam {
@@ -64,6 +65,16 @@ constexpr float kCodeRange = 251.0f;      // of a group in steps: each of its en
 constexpr int64_t kMaxCodes = 2048;       // of a token: 258 groups would not fit 16 bits
 constexpr int kMaxInt16Input = 4095;      // inputs of an int16 gemm lie in [-4095, 4095]; weights use the other bits
 
+// The upper half of a float, rounded to the nearest, ties to even; a NaN stays one.
+struct BFloat16 {
+  BFloat16() = default;
+  BFloat16(float x) {
+    const auto all = std::bit_cast<uint32_t>(x);
+    bits = static_cast<uint16_t>(x != x ? all >> 16 | 64 : (all + 0x7fff + (all >> 16 & 1)) >> 16);
+  }
+  uint16_t bits;
+};
+
 struct Kernels {
   const char* name;
   // Whether `preview_codes` reads codes token by token, instead of code by code (body/code_sums_body.h).
@@ -73,6 +84,9 @@ struct Kernels {
   // Rows of x and y are x_stride and y_stride floats apart; y must not overlap x. `bias` [out] or null (zeros).
   void (*gemm)(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                int64_t rows, int64_t in, int64_t out);
+  // The same with weights that take half as much memory.
+  void (*gemm_bfloat16)(const BFloat16* packed, const float* bias, const float* x, int64_t x_stride, float* y,
+                        int64_t y_stride, int64_t rows, int64_t in, int64_t out);
 
   // ---- recurrent cells and their attention. All are computed in double and rounded once, so each result is the float
   // nearest to that of its arguments: within 0.501 units in the last place, and not the nearest for at most one value

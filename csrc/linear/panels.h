@@ -16,12 +16,12 @@ constexpr int64_t kRowsPerRead = 8;  // rows whose arithmetic takes about as lon
 
 // The rows row_of(0) to row_of(count - 1) [width] side by side in panels, as Float32Matrix has them; the last is filled
 // up with zeros.
-template <typename RowOf>
-void pack_rows(int64_t count, int64_t width, const RowOf& row_of, float* packed) {
+template <typename RowOf, typename Number>
+void pack_rows(int64_t count, int64_t width, const RowOf& row_of, Number* packed) {
   for (int64_t first = 0; first < count; first += kPanel) {
-    float* panel = packed + first * width;
+    Number* panel = packed + first * width;
     const int64_t columns = std::min<int64_t>(kPanel, count - first);
-    if (columns < kPanel) std::fill_n(panel, kPanel * width, 0.0f);
+    if (columns < kPanel) std::fill_n(panel, kPanel * width, Number(0.0f));
     for (int64_t from = 0; from < width; from += kLanes) {  // a cache line of each row, into a block that stays near
       const int64_t to = std::min<int64_t>(from + kLanes, width);
       for (int64_t c = 0; c < columns; ++c) {

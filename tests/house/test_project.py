@@ -32,7 +32,7 @@ def test_the_bundled_models_translate_the_demo(name: str, source: str, target: s
     references = (demo / f"{target}.txt").read_text("utf-8").splitlines()
     texts = (demo / f"{source}.txt").read_text("utf-8").splitlines()[: len(references)]
     answers = [answer.text for answer in Translator(name, threads=1).translate(texts)]
-    assert metrics.BLEU().corpus_score(answers, [references]).score > least  # 50.0 and 58.8
+    assert metrics.BLEU().corpus_score(answers, [references]).score > least  # 50.0 and 61.1
 
 
 def test_importing_takes_less_than_150_ms() -> None:

@@ -1,5 +1,6 @@
 // Every table against the scalar one, bit for bit, on arrays that end at an inaccessible page.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "linear/float32_matrix.h"
 #include "linear/int16_matrix.h"
 #include "linear/int8_matrix.h"
+#include "linear/panels.h"
 
 namespace {
 
@@ -169,6 +171,30 @@ void check_gemm(const Kernels& table) {
       for (int64_t k = 0; k < in; ++k) sum = sharpbeam::fused(x[r * (in + wider) + k], weight[(out - 1) * in + k], sum);
       CHECK(same(&sum, alone.get() + out - 1, 1), table.name, rows);
     }
+  }
+}
+
+// Rounded weights are near their own, and give the bits of a gemm of the same numbers as floats.
+void check_gemm_bfloat16(const Kernels& table) {
+  for (int round = 0; round < 200; ++round) {
+    const int64_t rows = draw_size(0, 20), in = draw_size(1, 40), out = draw_size(1, 200);
+    Guarded<float> weight(out * in), x(rows * in), a(rows * out), b(rows * out);
+    fill(weight, 1.0f), fill(x, 1.0f);
+    if (round % 2) salt(weight);
+    Guarded<sharpbeam::BFloat16> packed(sharpbeam::packed_size(in, out));
+    Guarded<float> floats(packed.size()), widened(packed.size());
+    sharpbeam::pack_rows(out, in, [&](int64_t n) { return weight.get() + n * in; }, packed.get());
+    sharpbeam::pack_rows(out, in, [&](int64_t n) { return weight.get() + n * in; }, floats.get());
+    for (int64_t i = 0; i < packed.size(); ++i) {
+      widened[i] = std::bit_cast<float>(static_cast<uint32_t>(packed[i].bits) << 16);
+      const float most = std::abs(floats[i]) / 256;  // half of a step
+      CHECK(std::isnan(floats[i]) ? std::isnan(widened[i])
+                                  : floats[i] == widened[i] || std::abs(widened[i] - floats[i]) <= most + 1e-40f,
+            table.name, i);
+    }
+    table.gemm(widened.get(), nullptr, x.get(), in, a.get(), out, rows, in, out);
+    table.gemm_bfloat16(packed.get(), nullptr, x.get(), in, b.get(), out, rows, in, out);
+    CHECK(same(a.get(), b.get(), a.size()), table.name, rows);
   }
 }
 
@@ -371,6 +397,7 @@ TEST(kernels_cells_and_attention) { for_each_table(check_cells_and_attention); }
 TEST(kernels_top_k) { for_each_table(check_top_k); }
 TEST(kernels_selected_rows_and_quantization) { for_each_table(check_selected_rows_and_quantization); }
 TEST(kernels_gemm) { for_each_table(check_gemm); }
+TEST(kernels_gemm_bfloat16) { for_each_table(check_gemm_bfloat16); }
 TEST(kernels_int8) { for_each_table(check_int8); }
 TEST(kernels_int16) { for_each_table(check_int16); }
 TEST(kernels_find_at_least) { for_each_table(check_find_at_least); }

@@ -174,8 +174,8 @@ inline int64_t ahead_of(int64_t bytes, bool narrow) {
 
 // A register block of kRows rows by kVecs vectors of columns. `weight` points at the first column in a panel (vectors
 // after the fourth are in the next panel); `columns` is how many columns exist from there.
-template <int kRows, int kVecs>
-inline void gemm_block(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+template <int kRows, int kVecs, typename Number>
+inline void gemm_block(const Number* weight, const float* bias, const float* x, int64_t x_stride, float* y,
                        int64_t y_stride, int64_t in, int64_t columns) {
   constexpr int kPanelVecs = kPanel / kLanes;
   Vec total[kRows][kVecs];
@@ -185,12 +185,12 @@ inline void gemm_block(const float* weight, const float* bias, const float* x, i
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) total[r][c] = start;
   }
-  const float* next = weight + in * kPanel;
+  const Number* next = weight + in * kPanel;
   for (int64_t k = 0; k < in; ++k, weight += kPanel, next += kPanel) {
     if constexpr (kVecs < kPanelVecs) prefetch_panel(weight);
 #pragma GCC unroll 8
     for (int c = 0; c < kVecs; ++c) {
-      const float* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
+      const Number* from = c < kPanelVecs ? weight + c * kLanes : next + (c - kPanelVecs) * kLanes;
       const Vec w = load(from);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) total[r][c] = fma(set(x[r * x_stride + k]), w, total[r][c]);
@@ -211,8 +211,8 @@ inline void gemm_block(const float* weight, const float* bias, const float* x, i
 }
 
 // One panel for at most kRows rows.
-template <int kRows>
-inline void gemm_rows(const float* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+template <int kRows, typename Number>
+inline void gemm_rows(const Number* weight, const float* bias, const float* x, int64_t x_stride, float* y,
                       int64_t y_stride, int64_t rows, int64_t in, int64_t columns) {
   if constexpr (kRows > 1) {
     if (rows < kRows) {
@@ -230,23 +230,26 @@ inline void gemm_rows(const float* weight, const float* bias, const float* x, in
   }
 }
 
-void gemm_kernel(const float* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
+// At most kVecs vectors of columns for one row; those that are all beyond the last column are not read.
+template <int kVecs, typename Number>
+inline void gemm_row(const Number* weight, const float* bias, const float* x, float* y, int64_t in, int64_t columns) {
+  if constexpr (kVecs > 1) {
+    if (columns <= (kVecs - 1) * kLanes) return gemm_row<kVecs - 1>(weight, bias, x, y, in, columns);
+  }
+  gemm_block<1, kVecs>(weight, bias, x, 0, y, 0, in, columns);
+}
+
+template <typename Number>
+void gemm_kernel(const Number* packed, const float* bias, const float* x, int64_t x_stride, float* y, int64_t y_stride,
                  int64_t rows, int64_t in, int64_t out) {
   if (rows == 1) {
-    constexpr int kWidth = kRowVecs * kLanes;
-    for (int64_t n = 0; n < out; n += kWidth) {
-      const float* b = bias ? bias + n : nullptr;
-      if (kWidth > kPanel && out - n <= kPanel) {
-        gemm_block<1, kPanel / kLanes>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
-      } else {
-        gemm_block<1, kRowVecs>(packed + n * in, b, x, 0, y + n, 0, in, out - n);
-      }
-    }
+    for (int64_t n = 0; n < out; n += kRowVecs * kLanes)
+      gemm_row<kRowVecs>(packed + n * in, bias ? bias + n : nullptr, x, y + n, in, out - n);
     return;
   }
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
   for (int64_t n = 0; n < out; n += kPanel) {
-    const float* weight = packed + n * in;
+    const Number* weight = packed + n * in;
     const float* b = bias ? bias + n : nullptr;
     for (int64_t block = 0; block < blocks; ++block) {  // balanced: 7 rows are 4 + 3
       const int64_t first = block * rows / blocks, count = (block + 1) * rows / blocks - first;
@@ -267,7 +270,8 @@ constexpr Kernels make_table(const char* name) {
   return {
       .name = name,
       .codes_by_token = Codes::kByToken,
-      .gemm = gemm_kernel,
+      .gemm = gemm_kernel<float>,
+      .gemm_bfloat16 = gemm_kernel<sharpbeam::BFloat16>,
       .tanh = tanh_kernel,
       .gru = gru_kernel,
       .lstm = lstm_kernel,

@@ -11,6 +11,13 @@ struct Vec {
 using Mask = Vec;
 
 inline Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline Vec load(const sharpbeam::BFloat16* p) {
+  const auto widened = [](const sharpbeam::BFloat16* from) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  };
+  return {widened(p), widened(p + 8)};
+}
 inline void store(float* p, Vec a) {
   _mm256_storeu_ps(p, a.low);
   _mm256_storeu_ps(p + 8, a.high);

@@ -12,6 +12,10 @@ inline __mmask16 lanes_below(int64_t n) {
   return n >= 16 ? 0xffff : n <= 0 ? 0 : static_cast<__mmask16>((1u << n) - 1u);
 }
 inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
+inline Vec load(const sharpbeam::BFloat16* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 inline Vec load_part(const float* p, int64_t n, float fill) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(fill), lanes_below(n), p);
 }

@@ -21,6 +21,10 @@ template <typename Result, typename Part>
 inline Vec load(const float* p) {
   return quarters<Vec>([=](int i) { return vld1q_f32(p + 4 * i); });
 }
+inline Vec load(const sharpbeam::BFloat16* p) {
+  const auto* from = reinterpret_cast<const uint16_t*>(p);
+  return quarters<Vec>([=](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from + 4 * i), 16)); });
+}
 inline void store(float* p, Vec a) {
   vst1q_f32(p, a.quarter[0]);
   vst1q_f32(p + 4, a.quarter[1]);

@@ -26,6 +26,7 @@ TransformerDecoder::TransformerDecoder(const Weights& weights, const Transformer
          linear(weights, cross + ".out", dim_, width, bias),
          FeedForward(weights, name + ".ffn", c, c.decoder_ffn_dim, c.is_mixture(c.decoder_expert_step, i))});
   }
+  heads_.rounded = layers_[0].key_value.type() == ComputeType::int8;
   if (c.decoder_final_norm) norm_ = Norm(weights, "decoder_norm", c);
 }
 

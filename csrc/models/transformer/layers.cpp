@@ -88,28 +88,33 @@ void Heads::attend(const Kernels& table, const float* query, int64_t at, const f
 
 void Heads::pack(const float* key_values, int64_t size, float* packed) const {
   const int64_t width = count * dim;
-  float* keys = packed;
-  float* values = packed + count * packed_size(dim, size);
-  if (dim % kPanel != 0) std::fill(values, packed + this->packed(size), 0.0f);
-  for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
-    const auto key_of = [&](int64_t p) { return key_values + 2 * p * width + h * dim; };
-    pack_rows(size, dim, key_of, keys);
-    for (int64_t p = 0; p < size; ++p) {
-      const float* value = key_of(p) + width;
-      for (int64_t i = 0; i < dim; i += kPanel)
-        std::copy_n(value + i, std::min<int64_t>(kPanel, dim - i), values + i * size + p * kPanel);
+  const auto pack_as = [&]<typename Number>(Number* keys) {
+    Number* values = keys + count * packed_size(dim, size);
+    if (dim % kPanel != 0) std::fill_n(values, count * packed_size(size, dim), Number(0.0f));
+    for (int64_t h = 0; h < count; ++h, keys += packed_size(dim, size), values += packed_size(size, dim)) {
+      const auto key_of = [&](int64_t p) { return key_values + 2 * p * width + h * dim; };
+      pack_rows(size, dim, key_of, keys);
+      for (int64_t p = 0; p < size; ++p) {
+        const float* value = key_of(p) + width;
+        for (int64_t i = 0; i < dim; i += kPanel)
+          std::copy_n(value + i, std::min<int64_t>(kPanel, dim - i), values + i * size + p * kPanel);
+      }
     }
-  }
+  };
+  rounded ? pack_as(reinterpret_cast<BFloat16*>(packed)) : pack_as(packed);
 }
 
 void Heads::attend_packed(const Kernels& table, const float* query, int64_t rows, const float* packed, int64_t size,
                           float* scores, float* context) const {
   const int64_t width = count * dim, all = count * size;
-  for (int64_t h = 0; h < count; ++h, packed += packed_size(dim, size))
-    table.gemm(packed, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
-  table.softmax(scores, rows * count, size);
-  for (int64_t h = 0; h < count; ++h, packed += packed_size(size, dim))
-    table.gemm(packed, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
+  const auto attend = [&](auto gemm, const auto* from) {
+    for (int64_t h = 0; h < count; ++h, from += packed_size(dim, size))
+      gemm(from, nullptr, query + h * dim, width, scores + h * size, all, rows, dim, size);
+    table.softmax(scores, rows * count, size);
+    for (int64_t h = 0; h < count; ++h, from += packed_size(size, dim))
+      gemm(from, nullptr, scores + h * size, all, context + h * dim, width, rows, size, dim);
+  };
+  rounded ? attend(table.gemm_bfloat16, reinterpret_cast<const BFloat16*>(packed)) : attend(table.gemm, packed);
 }
 
 FeedForward::FeedForward(const Weights& weights, const std::string& name, const TransformerConfig& config,
