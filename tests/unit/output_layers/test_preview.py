@@ -121,7 +121,7 @@ def test_rows_without_a_preview_take_the_exact_way(layer, bad):
 
 
 def test_scores_of_nan_give_no_token_beyond_the_vocabulary(layer):
-    """The last panel has room for more tokens than there are; of such a row all tokens are computed, and no others."""
+    """The last panel is longer than the tokens left for it; of such a row all tokens are computed, and no others."""
     rows, request = hidden(12, 4), np.zeros(4, np.int32)
     every = layer.native.topk_details(rows, VOCAB, True)[-1]
     assert layer.native.topk_details(rows, 10, True, request, np.full(4, np.nan), 3)[-1]["exact"] == every["exact"]
