@@ -26,6 +26,24 @@ translator = Translator(sys.argv[1], threads=1, beam_size=4)
 for _ in range(3):
     threading.Thread(target=lambda: [translator.translate(texts) for _ in range(99)], daemon=True).start()
 time.sleep(0.2)""",
+    "a thread that collects garbage as a step makes its results": """
+import gc, inspect
+from sharpbeam.search.native import NativeSearch
+lines, first = inspect.getsourcelines(NativeSearch.step)
+ending, calls = threading.Event(), []
+def collect(phase, info):
+    frame = sys._getframe().f_back
+    if frame and frame.f_code is NativeSearch.step.__code__ and "_core.step" in lines[frame.f_lineno - first]:
+        calls.append(frame)
+        if calls[-9:].count(frame) > 8:  # not its arguments any more
+            ending.set()
+            time.sleep(0.002)  # without the GIL, which Python's end takes
+translator = Translator(sys.argv[1], threads=1, beam_size=4)
+options = {"return_scores": True, "num_hypotheses": 4}
+threading.Thread(target=lambda: [translator.translate(texts, **options) for _ in range(99)], daemon=True).start()
+gc.callbacks.append(collect)
+gc.set_threshold(1)
+ending.wait()""",
 }
 
 
