@@ -100,6 +100,24 @@ def test_ctrl_c_twice_is_one_in_order(
     assert (process.returncode, message) == (130, b"sharpbeam: interrupted.\n")
 
 
+def test_ctrl_c_counts_where_python_drops_errors(tiny_model: Path) -> None:
+    """As a thread's last reference goes, its entry of a WeakSet is removed, in a function that drops errors."""
+    program = (
+        "import signal, sys, time, types, weakref; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from sharpbeam.cli import app, main\n"
+        "def work(arguments):\n"
+        "    frame = types.SimpleNamespace(f_globals=weakref.WeakSet()._remove.__globals__)\n"
+        "    signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)\n"
+        "    print('dropped', flush=True); time.sleep(60)\n"
+        "app.run = work\n"
+        "sys.exit(main.main([]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, timeout=TIMEOUT, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"dropped\n", b"sharpbeam: interrupted.\n")
+
+
 def test_a_late_second_ctrl_c_ends_at_once(tiny_model: Path) -> None:
     """Where the work does not end by itself after the first one."""
     program = (

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from _thread import start_new_thread
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -70,6 +71,12 @@ def _one_line(message: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
 
 
+def _interrupt_soon() -> None:
+    """A Ctrl-C for when what was interrupted has returned."""
+    time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Let one Ctrl-C stop the work and its threads in order, and one that comes later end the process at once.
@@ -82,10 +89,12 @@ def _interruptible() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal first
         now = time.monotonic()
-        if not first:
+        if frame and frame.f_globals.get("__name__") == "_weakrefset":  # a thread's end, where errors are dropped
+            start_new_thread(_interrupt_soon, ())
+        elif not first:
             first = now
             raise KeyboardInterrupt
-        if now - first > PATIENCE:
+        elif now - first > PATIENCE:
             os.write(2, b"sharpbeam: interrupted twice; stopped at once.\n")
             os._exit(INTERRUPTED)
 
