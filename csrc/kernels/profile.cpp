@@ -16,9 +16,8 @@ KernelWork* work_of(StepPart part) { return work_by_part[static_cast<int>(part)]
 // All kernels: the members of the table that are functions.
 // clang-format off
 #define SHARPBEAM_KERNELS(X)                                                                                     \
-  X(gemm) X(gemm_bfloat16) X(gemm_int8) X(gemm_int16) X(gather_dot)                                              \
-  X(quantize_int8) X(quantize_weights) X(quantize_int16)                                                         \
-  X(tanh) X(gru) X(lstm) X(mlp_keys) X(mlp_scores) X(dot_scores) X(softmax)                                      \
+  X(gemm) X(gemm_bfloat16) X(gemm_int8) X(gemm_int16) X(gather_dot) X(quantize_int8) X(quantize_weights)         \
+  X(quantize_int16) X(tanh) X(gru) X(lstm) X(mlp_keys) X(mlp_scores) X(dot_scores) X(softmax)                    \
   X(multihead_scores) X(multihead_context) X(add_norm) X(add_rms_norm) X(add) X(mul) X(relu) X(swish) X(gelu)    \
   X(gelu_tanh) X(ssru) X(log_sum_exp) X(log_sum_exp_below) X(panel_maxima) X(sum_exp_in_panels) X(top_k)         \
   X(find_at_least) X(find_in_panels) X(code_tables) X(preview_codes)

@@ -146,14 +146,13 @@ void dot_scores_kernel(const float* query, const float* keys, float* scores, int
 // ---------------------------------------------------------------------------------------------- gemm
 
 // A block as wide as a panel reads it sequentially, which the hardware prefetches. A narrower block reads a part of
-// each line of a panel (256 bytes, whatever the type), which it does not: so whole lines are prefetched some lines
-// ahead.
-inline void prefetch_panel(const void* step) {
-  constexpr int64_t kAhead = 4096, kStep = kPanel * 4;
+// each line of a panel (256 bytes, of BFloat16 128), which it does not: so whole lines are prefetched some lines ahead.
+template <typename Number>
+inline void prefetch_panel(const Number* step) {
+  constexpr int64_t kAhead = 4096, kStep = kPanel * sizeof(Number);
 #pragma GCC unroll 4
-  for (int64_t line = 0; line < kStep; line += kLine) {
-    __builtin_prefetch(static_cast<const char*>(step) + kAhead + line);
-  }
+  for (int64_t line = 0; line < kStep; line += kLine)
+    __builtin_prefetch(reinterpret_cast<const char*>(step) + kAhead + line);
 }
 
 // With three rows or more the processor is bound by arithmetic and its prefetcher runs only a few lines ahead, so that

@@ -76,9 +76,7 @@ struct Heads {
 
   // Floats of `size` packed positions: for each head the keys, packed as a gemm's weights with a column for each
   // position, then the values, packed with a column for each number of a value.
-  int64_t packed(int64_t size) const {
-    return count * (packed_size(dim, size) + packed_size(size, dim)) / (rounded ? 2 : 1);
-  }
+  int64_t packed(int64_t size) const { return count * (packed_size(dim, size) + packed_size(size, dim)) >> rounded; }
   // Packs rows of a key and a value, 2 * H * dim floats each.
   void pack(const float* key_values, int64_t size, float* packed) const;
   // context [rows, H * dim] of `query` [rows, H * dim] over packed positions: two gemms for each head, which read its
