@@ -29,7 +29,8 @@ from sharpbeam.scheduling.plan import Plan
 from sharpbeam.search.work import Work
 from sharpbeam.types import Request
 
-MATMULS = ("gemm", "gemm_int8", "gemm_int16", "gather_dot", "quantize_int8", "quantize_int16", "quantize_weights")
+GEMMS = ("gemm", "gemm_bfloat16", "gemm_int8", "gemm_int16", "gather_dot")
+MATMULS = (*GEMMS, "quantize_int8", "quantize_int16", "quantize_weights")
 ATTENTION = ("mlp_keys", "mlp_scores", "dot_scores", "softmax", "multihead_scores", "multihead_context")
 ACTIVATIONS = (
     *("gru", "lstm", "ssru", "tanh", "relu", "swish", "gelu", "gelu_tanh", "add", "mul"),
