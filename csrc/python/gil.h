@@ -29,4 +29,7 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+// For what threads call and makes objects of Python: the collector may run meanwhile, and give up the GIL.
+constexpr nanobind::call_guard<NativeWork> kGuard;
+
 }  // namespace sharpbeam

@@ -163,14 +163,14 @@ class Run : public ModelRun {
     nanobind::class_<Run, ModelRun> run(module, name,
                                         "The caches of one decoding run; see sharpbeam.models.interface.Decoding.");
     run.def(nanobind::init<std::shared_ptr<Model>>(), "model"_a)
-        .def("admit", &Run::admit_arrays, "request"_a, "token"_a, "length"_a,
+        .def("admit", &Run::admit_arrays, "request"_a, "token"_a, "length"_a, kGuard,
              "Encode sources, which are concatenated in `token`; returns the handles of their initial states.")
-        .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a,
+        .def("step", &Run::step_arrays, "request"_a, "state"_a, "token"_a, kGuard,
              "Feed one token to each row; returns hidden [R, D] and the handles of the new states [R].")
         .def("retain", &Run::retain_array, "state"_a, "Free every state but the given ones.")
         .def("evict", &Run::evict_array, "request"_a, "Remove the given requests.");
     if constexpr (requires(Decoding& decoding) { decoding.longest(nullptr, 0); })
-      run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a,
+      run.def("attend", &Run::attend, "request"_a, "state"_a, "token"_a, kGuard,
               "Feed one token to each row; returns attention weights [R, S] and the handles of the new states [R].");
   }
 

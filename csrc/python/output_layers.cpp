@@ -180,9 +180,9 @@ void bind_interface(nb::module_& module) {
       .def("admit", &admit, "request"_a, "source"_a, "source_language"_a = "", "target_language"_a = "",
            "Prepare for rows of a request: its index and the ids of its source [S].")
       .def("evict", &evict, "request"_a, "Forget the requests named by index [n].")
-      .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a,
+      .def("topk", &run_topk, "hidden"_a, "k"_a, "request"_a, kGuard,
            "log_prob and token [R, k] of the k best tokens of each row; see output_layers.interface.OutputLayerRun.")
-      .def("log_prob", &run_log_prob, "hidden"_a, "token"_a, "request"_a,
+      .def("log_prob", &run_log_prob, "hidden"_a, "token"_a, "request"_a, kGuard,
            "Log probability [R] of a token of each row.");
   nb::class_<OutputLayer>(module, "OutputLayer", "An output layer of the core: weights that decoding runs share.")
       .def("open", &OutputLayer::open, nb::keep_alive<0, 1>(), "The layer in a new decoding run.")

@@ -123,6 +123,7 @@ class SearchRun {
       model.evict(&request, 1);
       layer.evict(&request, 1);
     }
+    const NativeWork making;
     return {nb::make_tuple(done(), counts(work))};
   }
 
@@ -279,7 +280,6 @@ void bind_forward(nb::module_& module) {
 }
 
 void bind_search(nb::module_& module) {
-  constexpr nb::call_guard<NativeWork> guard;  // results are made with the GIL, but the collector may release it
   nb::class_<SearchRun>(module, "Search", "A search of one decoding run; see sharpbeam.search.native.NativeSearch.")
       .def(
           nb::init<const std::string&, Options>(), "kind"_a, "options"_a,
@@ -289,19 +289,19 @@ void bind_search(nb::module_& module) {
            "A new request with its target prefix [P]; `name` is what the random numbers of its samples depend on. "
            "`max_length`, unless 0: a limit of its own. NaN in `prefix_log_prob` stands for what the model says.")
       .def("decode", &SearchRun::decode, "model"_a, "layer"_a, "request"_a, "bos"_a, "source"_a, "prefix"_a,
-           "prefix_log_prob"_a, "max_length"_a = 0, "source_language"_a = "", "target_language"_a = "", guard,
+           "prefix_log_prob"_a, "max_length"_a = 0, "source_language"_a = "", "target_language"_a = "",
            "A request alone, from its source [S] to its answers: it enters model and layer, and leaves them. Returns "
            "what is done and counts of the work.")
       .def("cancel", &SearchRun::cancel, "request"_a, "Forget a request in flight; False where it is not in flight.")
       .def("interrupt", &SearchRun::interrupt, "End a call of step that takes several ones after the current one.")
-      .def("peek", &SearchRun::peek, "request"_a, "node"_a, guard,
+      .def("peek", &SearchRun::peek, "request"_a, "node"_a, kGuard,
            "What is finished of a request, and the tokens up to one of its nodes; None where it is not in flight.")
       .def("step", &SearchRun::step, "model"_a, "layer"_a, "whole"_a, "request"_a, "state"_a, "token"_a, "node"_a,
-           "length"_a, "score"_a, guard,
+           "length"_a, "score"_a, kGuard,
            "One step for each request, or several if `whole`. Returns request, state, token, node and length of the "
            "rows of the next step [5, n], their scores [n], counts of the work, and what is done or None.")
       .def("python_step", &SearchRun::python_step, "forward"_a, "request"_a, "state"_a, "token"_a, "node"_a, "length"_a,
-           "score"_a, guard, "The same with a search.interface.Forward in Python.");
+           "score"_a, kGuard, "The same with a search.interface.Forward in Python.");
 }
 
 }  // namespace sharpbeam
