@@ -42,10 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def program() -> NoReturn:
-    """Entry point of the `sharpbeam` command.
-
-    After a Ctrl-C the process skips Python's own shutdown, which aborts if one of our threads is still in the core.
-    """
+    """Entry point of the `sharpbeam` command; a Ctrl-C skips Python's shutdown, which would wait for our threads."""
     status = main()
     if status == INTERRUPTED:
         sys.stderr.flush()
@@ -84,12 +81,13 @@ def _interruptible() -> Iterator[None]:
     Python would end with running threads, and so abort, if a second one came while the first is dealt with; `timeout`
     and terminals send two.
     """
-    first = 0.0
+    first, dropped = 0.0, False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal first
+        nonlocal first, dropped
         now = time.monotonic()
-        if frame and frame.f_globals.get("__name__") == "_weakrefset":  # a thread's end, where errors are dropped
+        if frame and frame.f_globals.get("__name__") == "_weakrefset":  # a thread's end, where errors were seen dropped
+            dropped = True
             start_new_thread(_interrupt_soon, ())
         elif not first:
             first = now
@@ -106,7 +104,7 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         # After one the process is at its end, where Python would take a handler away, but not this one.
-        signal.signal(signal.SIGINT, signal.SIG_IGN if first else signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if first or dropped else signal.default_int_handler)
 
 
 class _Lines(logging.Handler):
