@@ -25,7 +25,7 @@ BUNDLED = {  # models, and BLEU of their int8 copies at beams 1 and 5 on the fir
     "de-en": "49.05 and 50.96",
     "en-pt": "29.11 and 29.83",
 }
-CARD = "\n## Weights\n\nThis copy has int8 matrices: BLEU {bleu} (beams 1 and 5) on the first test set above.\n"
+CARD = "\n## Weights\n\nThis copy has int8 matrices only: BLEU {bleu} (beams 1, 5) on the first test set above.\n"
 CHECK = """
 import sys
 from importlib.metadata import version

@@ -25,9 +25,7 @@ using Mask = uint32_t;
   return out
 
 inline Vec load(const float* p) { SHARPBEAM_LANES(p[i]); }
-inline Vec load(const sharpbeam::BFloat16* p) {
-  SHARPBEAM_LANES(__builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16));
-}
+inline Vec load(const sharpbeam::BFloat16* p) { SHARPBEAM_LANES(__builtin_bit_cast(float, p[i].bits << 16)); }
 inline Vec load_part(const float* p, int64_t n, float fill) { SHARPBEAM_LANES(i < n ? p[i] : fill); }
 inline void store(float* p, const Vec& a) {
   for (int i = 0; i < 16; ++i) p[i] = a.lane[i];

@@ -63,7 +63,7 @@ struct Heads {
   int64_t count = 0;  // H
   int64_t dim = 0;    // of one head
   float scale = 1.0f;
-  bool rounded = false;  // packed positions are BFloat16: they are read from memory for each row
+  bool rounded = false;  // packed positions are BFloat16: each step reads those of all its requests
 
   Heads(int64_t heads, const TransformerConfig& config);
 

@@ -133,7 +133,7 @@ def encode_prefixes(
             raise InputError(f"target prefix {index}, {prefix!r}, has what the vocabulary cannot write; leave it out.")
         if isinstance(prefix, Forced):
             cube = options.search.cube_pruning
-            require(cube == "none", "cube_pruning", cube, "none with a prefix of Forced")
+            require(cube == "none", "cube_pruning", cube, "none where a text is forced")
             first = [*tag, *loaded.target.encode(prefix.text[: prefix.given])]
             same = itertools.takewhile(bool, map(int.__eq__, first, tokens))
             log_prob[sum(same) :] = math.nan  # what the model says

@@ -147,8 +147,8 @@ def test_what_is_forced_has_the_log_probabilities_of_the_model(tiny_model: Path,
             (given,) = translator.translate([source], raw=True, target_prefix=target)
             assert not any(given.token_scores[:count])
             assert options["beam_size"] > 1 or given.text == forced.text
-    with translator.session(beam_size=4, cube_pruning="exact") as session, pytest.raises(OptionError, match="Forced"):
-        session.submit(sources := sentences[0], target_prefix=Forced(sources, 0))
+    with translator.session(beam_size=4, cube_pruning="exact") as session, pytest.raises(OptionError, match="forced"):
+        session.submit(sentences[0], target_prefix=Forced(sentences[1], 0))
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ class TransformerConfig(ModelConfig):
 
     @property
     def footprint(self) -> Footprint:
-        """Memory of rows and source positions in float32.
+        """Memory of rows and source positions, at most: in float32.
 
         A row's own keys and values grow with its length, and siblings share them; so much is counted as 64 words take.
         Keys of the source are packed with 64 positions side by side, so those of a request's last positions may take 64
