@@ -209,6 +209,17 @@ inline void gemm_block(const Number* weight, const float* bias, const float* x, 
   }
 }
 
+// A block of at most kVecs vectors; those that are all beyond the last column are not computed.
+template <int kRows, int kVecs, typename Number>
+inline void gemm_columns(const Number* weight, const float* bias, const float* x, int64_t x_stride, float* y,
+                         int64_t y_stride, int64_t in, int64_t columns) {
+  if constexpr (kVecs > 1) {
+    if (columns <= (kVecs - 1) * kLanes)
+      return gemm_columns<kRows, kVecs - 1>(weight, bias, x, x_stride, y, y_stride, in, columns);
+  }
+  gemm_block<kRows, kVecs>(weight, bias, x, x_stride, y, y_stride, in, columns);
+}
+
 // One panel for at most kRows rows.
 template <int kRows, typename Number>
 inline void gemm_rows(const Number* weight, const float* bias, const float* x, int64_t x_stride, float* y,
@@ -220,22 +231,9 @@ inline void gemm_rows(const Number* weight, const float* bias, const float* x, i
     }
   }
   constexpr int kWidth = kBlockVecs * kLanes;
-  if constexpr (kBlockVecs > 2) {  // the empty part of a panel need not be computed
-    if (columns <= 2 * kLanes) return gemm_block<kRows, 2>(weight, bias, x, x_stride, y, y_stride, in, columns);
-    if (columns <= 3 * kLanes) return gemm_block<kRows, 3>(weight, bias, x, x_stride, y, y_stride, in, columns);
-  }
-  for (int c = 0; c < kPanel && c < columns; c += kWidth) {
-    gemm_block<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in, columns - c);
-  }
-}
-
-// At most kVecs vectors of columns for one row; those that are all beyond the last column are not read.
-template <int kVecs, typename Number>
-inline void gemm_row(const Number* weight, const float* bias, const float* x, float* y, int64_t in, int64_t columns) {
-  if constexpr (kVecs > 1) {
-    if (columns <= (kVecs - 1) * kLanes) return gemm_row<kVecs - 1>(weight, bias, x, y, in, columns);
-  }
-  gemm_block<1, kVecs>(weight, bias, x, 0, y, 0, in, columns);
+  for (int c = 0; c < kPanel && c < columns; c += kWidth)
+    gemm_columns<kRows, kBlockVecs>(weight + c, bias ? bias + c : nullptr, x, x_stride, y + c, y_stride, in,
+                                    columns - c);
 }
 
 template <typename Number>
@@ -243,7 +241,7 @@ void gemm_kernel(const Number* packed, const float* bias, const float* x, int64_
                  int64_t rows, int64_t in, int64_t out) {
   if (rows == 1) {
     for (int64_t n = 0; n < out; n += kRowVecs * kLanes)
-      gemm_row<kRowVecs>(packed + n * in, bias ? bias + n : nullptr, x, y + n, in, out - n);
+      gemm_columns<1, kRowVecs>(packed + n * in, bias ? bias + n : nullptr, x, 0, y + n, 0, in, out - n);
     return;
   }
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
