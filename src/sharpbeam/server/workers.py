@@ -122,7 +122,7 @@ class Workers:
             try:
                 worker = await asyncio.shield(starting)
             except asyncio.CancelledError:
-                starting.add_done_callback(lambda started: started.result().process.kill())
+                starting.add_done_callback(lambda ended: None if ended.cancelled() else ended.result().process.kill())
                 raise
         except BaseException:
             self._places.release()
