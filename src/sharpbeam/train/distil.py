@@ -26,7 +26,7 @@ from sharpbeam.options.decode import LanguageOptions, MachineOptions
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.report.quality import evaluate, load_metrics
-from sharpbeam.storage.atomic import replacing_file, write_text
+from sharpbeam.storage.atomic import check_folder, replacing_file, write_text
 from sharpbeam.storage.model_folder import WEIGHTS
 from sharpbeam.text.flags import text_flags
 from sharpbeam.text.lines import check_readable, column_pairs, file_digest, read_lines
@@ -103,6 +103,7 @@ class Distillation:
         settings |= {"the teacher": file_digest(teacher.loaded.folder / WEIGHTS), **asdict(self.languages)}
         path = self.folder / "distillation.json"
         if not path.exists():
+            check_folder(self.folder, "the student", "another --output folder")
             self.folder.mkdir(parents=True, exist_ok=True)
             write_text(path, json.dumps(settings, indent=1) + "\n")
         elif changed := differences(json.loads(path.read_text(encoding="utf-8")), settings):

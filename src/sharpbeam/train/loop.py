@@ -28,7 +28,7 @@ from sharpbeam.jobs.progress import progress_bar
 from sharpbeam.models.registry import Config, find_architecture
 from sharpbeam.options.schema import require
 from sharpbeam.options.train import DataOptions, Recipe, TrainOptions, VocabularyOptions
-from sharpbeam.storage.atomic import lock_file, write_bytes
+from sharpbeam.storage.atomic import check_folder, lock_file, write_bytes
 from sharpbeam.storage.model_folder import read_config, read_tensors, save_model
 from sharpbeam.train.checkpoint import Progress, read_checkpoint, read_settings, write_checkpoint
 from sharpbeam.train.language_model import LanguageTask
@@ -94,6 +94,7 @@ class Trainer:
         self.options = recipe.train
         if self.options.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("train.device is 'cuda', but PyTorch finds no CUDA device here; set it to 'cpu'.")
+        check_folder(output, "the model", "another --output folder")
         output.mkdir(parents=True, exist_ok=True)
         self._unlock = lock_folder(self, output)
         try:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from support.foreign import demo_sentences  # noqa: E402
 
 from sharpbeam import Translator  # noqa: E402
-from sharpbeam.errors import InputError, OptionError  # noqa: E402
+from sharpbeam.errors import InputError, OptionError, OutputError  # noqa: E402
 from sharpbeam.options.decode import LanguageOptions, MachineOptions  # noqa: E402
 from sharpbeam.text.words import WordVocabulary  # noqa: E402
 from sharpbeam.train import distil  # noqa: E402
@@ -184,6 +184,8 @@ def test_bad_input_is_refused_before_any_work(place, make_transformer):
     with pytest.raises(OptionError, match=r"names no target|target_language"):
         dataclasses.replace(several, languages=LanguageOptions()).run(place / "recipe.toml")
     (place / "lines").write_text("Nur eine Spalte.\n")
+    with pytest.raises(OutputError, match=r"lines is no folder; give another --output"):
+        job(place, "lines").run(place / "recipe.toml")
     refused(InputError, "lines, line 1: columns 0 to 1 are needed", test=place / "lines")
     text.unlink()
     refused(InputError, "cannot read .*text")

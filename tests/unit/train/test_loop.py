@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from sharpbeam.errors import ModelError, OptionError, SharpbeamError  # noqa: E402
+from sharpbeam.errors import ModelError, OptionError, OutputError, SharpbeamError  # noqa: E402
 from sharpbeam.options.train import TrainOptions  # noqa: E402
 from sharpbeam.storage.model_folder import read_config, read_tensors  # noqa: E402
 from sharpbeam.train.checkpoint import Progress  # noqa: E402
@@ -222,6 +222,8 @@ def test_a_try_without_a_checkpoint_leaves_no_vocabulary_to_the_next(recipe, toy
     (toy / "out/config.json").touch()
     with pytest.raises(OptionError, match=r"--output is .*/out'; it must be a folder of training runs, not of a model"):
         Trainer(recipe, toy, toy / "out")
+    with pytest.raises(OutputError, match=r"train.tsv is no folder; give another --output"):
+        Trainer(recipe, toy, toy / "train.tsv")
 
 
 def test_pairs_that_are_left_out_are_counted(recipe, toy, capsys):
