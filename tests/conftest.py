@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sharpbeam.models.gru.config import GruConfig
 from sharpbeam.models.transformer.config import TransformerConfig
@@ -26,6 +27,10 @@ os.environ["SHARPBEAM_EXACT"] = "1"
 
 # No test leaves a note of what it read in the user's cache.
 os.environ["SHARPBEAM_CACHE"] = ""
+
+# No example has a time limit: a busy machine may stop any of them for a second.
+settings.register_profile("sharpbeam", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sharpbeam")
 
 _SYLLABLES = [consonant + vowel for consonant in "bdklmn" for vowel in "aeiou"]
 

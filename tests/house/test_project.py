@@ -36,11 +36,12 @@ def test_the_bundled_models_translate_the_demo(name: str, source: str, target: s
 
 
 def test_importing_takes_less_than_150_ms() -> None:
-    """The least of some runs, as Python measures it; the machine may be busy."""
-    command, least = [sys.executable, "-X", "importtime", "-c", "import sharpbeam"], 1e9
+    """The least of some runs, in time of the processor: the machine may be busy."""
+    code = "import time\nbegan = time.process_time()\nimport sharpbeam\nprint(time.process_time() - began)"
+    command, least = [sys.executable, "-c", code], 1e9
     for _ in range(10):
         result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        least = min(least, float(result.stderr.splitlines()[-1].split("|")[1]) / 1e6)
+        least = min(least, float(result.stdout))
         if least < 0.15:
             return
     raise AssertionError(f"import sharpbeam takes {least} s")

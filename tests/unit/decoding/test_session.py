@@ -18,6 +18,7 @@ from sharpbeam.decoding.handle import Handle
 from sharpbeam.decoding.lanes import Lane
 from sharpbeam.decoding.loop import Alone
 from sharpbeam.decoding.session import Session
+from sharpbeam.decoding.workers import run_workers
 from sharpbeam.errors import RequestCancelledError
 from sharpbeam.options.decode import DecodeOptions
 from sharpbeam.search.beam import BeamSearch
@@ -317,12 +318,21 @@ def test_an_error_ends_the_requests_it_concerns_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_closing_a_run_early_leaves_the_session_usable(threads: int) -> None:
+def test_closing_a_run_early_leaves_the_session_usable(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = threading.Event()
+
+    def told(work: Any, stop: Any, count: int) -> Any:
+        return run_workers(work, lambda: (stop(), stopped.set()), count)
+
+    monkeypatch.setattr("sharpbeam.decoding.session.run_workers", told)
     with toy_session(threads=threads, max_rows=12) as session:
         handles = session.submit_all(texts_of(300))
+        for handle in handles:  # its threads leave some until they are told to stop
+            handle.add_done_callback(lambda _: session.pending < 200 and stopped.wait(30))
         run = session.run()
         next(run)
         run.close()
+        stopped.set()
         assert 0 < session.pending < 300
         assert not [t for t in threading.enumerate() if t.name.startswith("sharpbeam-")]
         list(session.run())

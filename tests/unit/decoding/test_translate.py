@@ -115,8 +115,8 @@ def test_a_signal_ends_a_text_alone(tiny_model, sentences):
     expected = translator.translate(sentences[:1])
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             while True:  # one call takes some dozen milliseconds
                 translator.translate(sentences[:1], beam_size=16, min_length=254)
     finally:
