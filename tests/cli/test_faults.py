@@ -197,7 +197,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_text("".join(line + "\n" for line in sentences))
     job_ = ("translate", tiny_model, source, "--output", output, "--threads", threads)
-    process = start(*job_, chunk=2)
+    process = start(*job_, chunk=2, most=len(sentences) // 4)
     journal = tmp_path / "out.part.json"
     deadline = time.monotonic() + TIMEOUT
     while not (journal.exists() and '"lines": 0' not in journal.read_text()):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +21,19 @@ HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r
 def connect(live: Live) -> socket.socket:
     place = urlsplit(live.url)
     return socket.create_connection((place.hostname, place.port or 80), 30)
+
+
+def let_heads_take(seconds: float, live: Live, connection: socket.socket, patch: pytest.MonkeyPatch) -> None:
+    """Change the time for a head once a connection is there and idle: none is late before it begins."""
+    connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b'"ok"}'):  # the body may come after the head
+        part = connection.recv(4096)
+        assert part
+        answer += part
+    assert answer.startswith(b"HTTP/1.1 200")
+    kind = live.server.config.http_protocol_class
+    patch.setattr(kind, "options", replace(kind.options, header_timeout=seconds))
 
 
 def rest(connection: socket.socket) -> bytes:
@@ -98,15 +113,13 @@ def test_a_key_in_a_header_is_checked_before_the_body(serve: Callable[..., Live]
 
 
 @pytest.mark.parametrize("begin", [b"GET /h", b"\r\n", b"GET /health HTTP/1.1\r\nHost: x\r\nA: "])
-def test_each_request_of_a_connection_has_a_deadline(serve: Callable[..., Live], begin: bytes) -> None:
-    live = serve(header_timeout=0.3)
+def test_each_request_of_a_connection_has_a_deadline(
+    serve: Callable[..., Live], begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = serve()
     with connect(live) as connection:
-        for _ in range(2):
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            answer = connection.recv(4096)
-            while not answer.endswith(b'"ok"}'):  # the body may come after the head
-                answer += connection.recv(4096)
-            assert answer.startswith(b"HTTP/1.1 200")
+        for seconds in (10.0, 0.3):
+            let_heads_take(seconds, live, connection, monkeypatch)
         began = time.monotonic()
         connection.sendall(begin)
         assert rest(connection) == b""
@@ -130,18 +143,28 @@ def test_a_body_after_an_upgrade_is_a_body_and_no_request(live: Live, kind: byte
             assert answer.startswith(b"HTTP/1.1 200") and json.loads(answer.partition(b"\r\n\r\n")[2]) == plain
 
 
-def test_an_upgrade_that_is_not_seen_is_refused(live: Live) -> None:
+def test_an_upgrade_that_is_not_seen_is_refused(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sharpbeam.server.connection import _Connection
+
+    receive, received = _Connection.data_received, threading.Event()
+
+    def noted(self: _Connection, data: bytes) -> None:
+        receive(self, data)
+        received.set()
+
+    monkeypatch.setattr(_Connection, "data_received", noted)
     with connect(live) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpg")
-        time.sleep(0.05)
+        assert received.wait(60)  # or both parts may come as one
         connection.sendall(b"rade: h2c\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert rest(connection).startswith(b"HTTP/1.1 400")
 
 
-def test_a_head_may_wait_for_the_answer_before_it(serve: Callable[..., Live]) -> None:
-    live = serve(header_timeout=0.1)
+def test_a_head_may_wait_for_the_answer_before_it(serve: Callable[..., Live], monkeypatch: pytest.MonkeyPatch) -> None:
+    live = serve()
     body = json.dumps({"q": ["balo mike " * 100] * 20, "source": "xx", "target": "yy"}).encode()
     with connect(live) as connection:
+        let_heads_take(0.1, live, connection, monkeypatch)
         connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body + b"GET /he")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 

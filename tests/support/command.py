@@ -49,13 +49,18 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def start(*arguments: object, chunk: int = 512) -> subprocess.Popen[bytes]:
-    """`sharpbeam` with the arguments in a process of its own that is left running; `chunk` lines are one step."""
+def start(*arguments: object, chunk: int = 512, most: int = 1 << 30) -> subprocess.Popen[bytes]:
+    """`sharpbeam` with the arguments in a process of its own that is left running; `chunk` lines are one step.
+
+    After `most` of them it waits: however late a signal comes, it comes before the end.
+    """
     words = [str(argument) for argument in arguments]
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in the background
     call = (
         "import sys; from sharpbeam.cli import main; from sharpbeam.jobs import chunks; "
-        f"chunks.CHUNK = {chunk}; sys.exit(main.main({words!r}))"
+        f"import time; chunks.CHUNK = {chunk}; take, steps = chunks._take, iter(range({most})); "
+        f"chunks._take = lambda *of: time.sleep({TIMEOUT}) if next(steps, None) is None else take(*of); "
+        f"sys.exit(main.main({words!r}))"
     )
     program = f"{heed}; {call}"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
