@@ -49,19 +49,13 @@ def run(app: Any, options: ServerOptions, listener: socket.socket, ready: Callab
             if self.should_exit:
                 os._exit(128 + sig)
             faulthandler.dump_traceback_later(options.drain + LAST, exit=True, file=2)  # needs no interpreter
-            super().handle_exit(sig, frame)
+            if sig == signal.SIGTERM:
+                self.should_exit = True  # uvicorn would raise it again at the end; to obey it is no failure
+            else:
+                super().handle_exit(sig, frame)
 
     server = Server(configuration(app, options))
-    obeyed = False
-
-    def after(sig: int, frame: FrameType | None) -> None:
-        """Heed signals after the last answer: uvicorn raises a SIGTERM that was obeyed again, which is no failure."""
-        nonlocal obeyed
-        if obeyed:
-            os._exit(128 + sig)
-        obeyed = True
-
-    before = signal.signal(signal.SIGTERM, after)
+    before = signal.signal(signal.SIGTERM, lambda sig, frame: os._exit(128 + sig))  # before it starts, and at the end
     try:
         server.run(sockets=[listener])
     except SystemExit as error:  # of uvicorn, whose status 3 no other verb has
