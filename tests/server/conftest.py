@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -112,6 +113,23 @@ def serve(models: list[str]) -> Iterator[Callable[..., Live]]:
     """Start a server: `serve(models=..., **fields of ServerOptions)`."""
     with serving(models) as start:
         yield start
+
+
+@pytest.fixture
+def files_may_go_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Files stay in their workers, unread, until it is set."""
+    from sharpbeam.server.worker import Task
+    from sharpbeam.server.workers import KillableWorker
+
+    ask, go_on = KillableWorker.ask, threading.Event()
+
+    async def ask_later(self: KillableWorker, message: Any) -> Any:
+        while isinstance(message, Task) and isinstance(message.content, bytes) and not go_on.is_set():
+            await asyncio.sleep(0.005)
+        return await ask(self, message)
+
+    monkeypatch.setattr(KillableWorker, "ask", ask_later)
+    return go_on
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -123,18 +122,8 @@ def test_glossaries_are_made_listed_used_and_deleted(live: Live) -> None:
 
 
 def test_documents_that_were_accepted_wait_while_the_server_is_busy(
-    serve: Callable[..., Live], models: list[str], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Live], models: list[str], files_may_go_on: threading.Event
 ) -> None:
-    from sharpbeam.server.workers import KillableWorker
-
-    ask, go_on = KillableWorker.ask, threading.Event()
-
-    async def ask_later(self: KillableWorker, *arguments: Any) -> Any:
-        while not go_on.is_set():
-            await asyncio.sleep(0.005)
-        return await ask(self, *arguments)
-
-    monkeypatch.setattr(KillableWorker, "ask", ask_later)
     live = serve([models[0].replace("xx-yy", "de-en")], queue_limit=300)
     api = deepl.Translator("any", server_url=live.url, send_platform_info=False)
     text = "\n".join(f"Balo mike nodi {n}." for n in range(300)).encode()  # one of them fills the queue
@@ -142,7 +131,7 @@ def test_documents_that_were_accepted_wait_while_the_server_is_busy(
     handles = [api.translate_document_upload(text, **languages) for _ in range(6)]
     with pytest.raises(deepl.DocumentNotReadyException):
         api.translate_document_download(handles[-1])
-    go_on.set()
+    files_may_go_on.set()
     for handle in handles:
         while not (status := api.translate_document_get_status(handle)).done:
             assert status.ok

@@ -31,7 +31,7 @@ if sys.platform != "linux":
 
 from sharpbeam.server.refusals import Fault, Refused  # noqa: E402
 from sharpbeam.server.worker import Task  # noqa: E402
-from sharpbeam.server.workers import KillableWorker, Workers  # noqa: E402
+from sharpbeam.server.workers import Workers  # noqa: E402
 
 SECRET = "a text of a client"
 
@@ -180,16 +180,8 @@ def test_documents_count_towards_the_queue_limit(serve: Callable[..., Live]) -> 
 
 
 def test_files_keep_no_worker_from_texts(
-    serve: Callable[..., Live], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Live], sentences: list[str], files_may_go_on: threading.Event
 ) -> None:
-    ask, go_on = KillableWorker.ask, threading.Event()
-
-    async def ask_later(self: KillableWorker, message: Any) -> Any:
-        while isinstance(message, Task) and isinstance(message.content, bytes) and not go_on.is_set():
-            await asyncio.sleep(0.005)
-        return await ask(self, message)
-
-    monkeypatch.setattr(KillableWorker, "ask", ask_later)  # files stay in their workers
     live, states = serve(), list[str]()
     line = " ".join(sentences[:40])
     form = {"source_lang": "xx", "target_lang": "yy"}
@@ -201,7 +193,7 @@ def test_files_keep_no_worker_from_texts(
     assert len(text) > 1000 and live.translate(text).status_code == 200
     waiting = [live.client.post(f"/v2/document/{one['document_id']}", json=one).json()["status"] for one in states]
     assert waiting == ["translating"] * 6
-    go_on.set()
+    files_may_go_on.set()
 
 
 def test_a_deadline_kills_the_work_on_a_file(serve: Callable[..., Live]) -> None:
@@ -296,9 +288,7 @@ def test_a_stuck_server_ends_soon_after_its_drain_and_with_a_second_signal_at_on
         process.send_signal(signal.SIGTERM)
         if signals == 2:
             assert process.stdout.readline() == b"ending\n"  # or both could be taken as one
-            while process.poll() is None:  # so may one that comes as uvicorn raises the first again
-                process.send_signal(signal.SIGTERM)
-                time.sleep(0.3)
+            process.send_signal(signal.SIGTERM)
         assert process.wait(20) == status
     finally:
         process.kill()
