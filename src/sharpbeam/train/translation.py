@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -26,7 +26,7 @@ from sharpbeam.options.schema import build, require
 from sharpbeam.options.train import DataOptions, Recipe
 from sharpbeam.output_layers.exact import ExactLayer
 from sharpbeam.text.lines import Pair, column_pairs, file_pairs
-from sharpbeam.text.sentencepiece import BOS_ID, EOS_ID, PAD_ID, SPECIAL_IDS
+from sharpbeam.text.sentencepiece import SPECIAL_IDS
 from sharpbeam.text.vocabulary import Vocabulary
 from sharpbeam.train.checkpoint import Progress
 from sharpbeam.train.loss import CHUNK, training_loss, word_frequency
@@ -75,13 +75,20 @@ class ParallelData:
     """Encoded pairs. Sources begin with their tag, if any, and end in eos; targets have neither."""
 
     def __init__(
-        self, pairs: list[Pair], source: Vocabulary, target: Vocabulary, max_length: int, tags: Sequence[int] = ()
+        self,
+        pairs: list[Pair],
+        source: Vocabulary,
+        target: Vocabulary,
+        max_length: int,
+        tags: Sequence[int] = (),
+        ids: Mapping[str, int] = SPECIAL_IDS,
     ) -> None:
         """Encode `pairs`; `tags` holds one token for each of them, or none. Pairs longer than `max_length` are left."""
+        self.bos, self.eos, self.pad = (ids[f"{name}_id"] for name in ("bos", "eos", "pad"))
         self.items: list[tuple[list[int], list[int]]] = []
         self.places: list[int] = []  # place of each item in `pairs`
         for place, (text, translation) in enumerate(pairs):
-            item = ([*tags[place : place + 1], *source.encode(text), EOS_ID], target.encode(translation))
+            item = ([*tags[place : place + 1], *source.encode(text), self.eos], target.encode(translation))
             if len(item[0]) > 1 + bool(tags) and item[1] and max(len(item[0]), len(item[1]) + 1) <= max_length:
                 self.items.append(item)
                 self.places.append(place)
@@ -111,15 +118,14 @@ class ParallelData:
     def batch(self, indices: list[int]) -> Batch:
         """Pad the pairs `indices` to one batch."""
         items = [self.items[i] for i in indices]
-        source = _padded([source for source, _ in items])
-        label = _padded([[*target, EOS_ID] for _, target in items])
-        target = _padded([[BOS_ID, *target] for _, target in items])
-        source_mask = source != PAD_ID
+        source = self._padded([source for source, _ in items])
+        label = self._padded([[*target, self.eos] for _, target in items])
+        target = self._padded([[self.bos, *target] for _, target in items])
+        source_mask = source != self.pad
         return Batch(source, None if bool(source_mask.all()) else source_mask, target, label)
 
-
-def _padded(sequences: list[list[int]]) -> Tensor:
-    return pad_sequence([torch.tensor(sequence) for sequence in sequences], True, PAD_ID)
+    def _padded(self, sequences: list[list[int]]) -> Tensor:
+        return pad_sequence([torch.tensor(sequence) for sequence in sequences], True, self.pad)
 
 
 def keep_zero(module: nn.Module, parameter: nn.Parameter, rows: slice) -> None:
@@ -176,7 +182,7 @@ class TranslationTask(TrainingTask):
         self.train_data = ParallelData(
             pairs, self.source, self.target, min(data.max_length, self.longest), [tags[code] for code in codes]
         )
-        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, EOS_ID)])
+        words = torch.tensor([token for _, target in self.train_data.items for token in (*target, config.eos_id)])
         self.frequency = word_frequency(words, len(self.target)).to(self.device)
         self.valid_data = ParallelData(
             self.valid_pairs, self.source, self.target, self.longest, [tags[code] for code in valid_codes]
@@ -193,7 +199,7 @@ class TranslationTask(TrainingTask):
                 if name.endswith((".out.weight", ".down.weight")):
                     parameter.data *= BRANCH
         if self.options.exportable:
-            keep_zero(module, module.target_embedding, slice(BOS_ID, BOS_ID + 1))
+            keep_zero(module, module.target_embedding, slice(self.config.bos_id, self.config.bos_id + 1))
             for name, parameter in module.named_parameters():
                 if name.endswith("ssru.cell.bias"):
                     keep_zero(module, parameter, slice(len(parameter) // 2))  # of the candidates
@@ -220,7 +226,7 @@ class TranslationTask(TrainingTask):
         mask = None if batch.source_mask is None else batch.source_mask.to(self.device)
         hidden = model(batch.source.to(self.device), mask, batch.target.to(self.device))
         label = batch.label.to(self.device)
-        real = label != PAD_ID
+        real = label != self.train_data.pad
         return hidden[real], label[real]
 
     def validate(self, weights: dict[str, Tensor]) -> dict[str, float]:
