@@ -2,12 +2,13 @@
 
     python recipes/match.py firefox:en-pt recipes/en-pt-matched.toml runs/en-pt runs/en-pt/en-pt-matched
 
-The folder of text is one of `sharpbeam distil`, with the teacher's answers. The student begins with random weights. It
-has the vocabulary and the shape of the teacher, but may have other numbers of layers and feed-forward widths. On each
-batch it learns, by squared errors, the embeddings of the tokens and the vectors that the teacher's sublayers give,
-and, at some positions, the teacher's distribution (Hinton et al. 2015). Of n layers, layer i learns from layer i k / n,
-rounded up, of the teacher's k. This is after Jiao et al. (2020), who compare whole layers and attention matrices, and
-map between widths. A student with as many layers as its teacher comes near to a copy: docs/lab/training.md.
+The folder of text has train.tsv and valid.tsv, sources and answers of the teacher, as `sharpbeam distil` writes. The
+student begins with random weights. It has the vocabulary and the shape of the teacher, but may have other numbers of
+layers and feed-forward widths. It reads the answers, and learns on each batch the embeddings of the tokens and the
+vectors that the teacher's sublayers give, by squared errors, and at an eighth of the positions the teacher's
+distribution (Hinton et al. 2015). Of n layers, layer i learns from layer i k / n, rounded up, of the teacher's k. This
+is after Jiao et al. (2020), who compare whole layers and attention matrices, and map between widths. A student of the
+very shape of its teacher could become a copy of it: docs/lab/training.md says how near it came.
 
 In metrics.jsonl `nll` is the divergence from the teacher's distributions, and `accuracy` the share of equal first
 guesses. Stopped, a run resumes when the same command is given again.
@@ -29,6 +30,7 @@ from torch.nn.functional import kl_div, linear, log_softmax
 
 from sharpbeam import Translator
 from sharpbeam.convert.firefox import check_facts
+from sharpbeam.errors import SharpbeamError
 from sharpbeam.models.registry import find_architecture
 from sharpbeam.models.transformer.config import TransformerConfig
 from sharpbeam.models.transformer.module import TransformerModule
@@ -49,7 +51,7 @@ SHAPE = {
 }  # fmt: skip
 OWN = {"architecture", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"}  # of a student
 LACKING = ("start", "self_normalization", "label_smoothing", "output_samples")  # options of train
-VOCABULARIES = ("source.spm", "source.pieces.json", "source.vocab.json")
+VOCABULARIES = [f"{side}.{end}" for side in ("source", "target") for end in ("spm", "pieces.json", "vocab.json")]
 Vectors = dict[str, Tensor]  # by the name of the norm that ends a sublayer
 
 
@@ -150,13 +152,22 @@ class MatchingTask(TranslationTask):
 
 
 def main() -> None:
-    """Train a student."""
+    """Read the command line and train; faults end with a message."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("teacher", help="a model folder, or a name such as firefox:en-pt")
     flags.add_argument("recipe", type=Path, help="of its table model only what differs from the teacher counts")
     flags.add_argument("text", type=Path, help="the folder of the recipe's files of text")
     flags.add_argument("output", type=Path)
-    given = flags.parse_args()
+    try:
+        train(flags.parse_args())
+    except SharpbeamError as fault:
+        raise SystemExit(str(fault)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def train(given: argparse.Namespace) -> None:
+    """Train the student that the command line asks for."""
     teacher, recipe = Translator(given.teacher).loaded.folder, read_recipe(given.recipe, given.text)
     check(teacher, recipe)
     TASKS["translation"] = partial(MatchingTask, teacher)
